@@ -246,9 +246,12 @@ impl BusThread {
         if let Some(server) = &mut self.server {
             server.close_all(&mut self.exchange, self.clock.now());
             let mut ready = Vec::new();
-            while !server.is_empty() && !self.state.is_late() {
+            loop {
                 let now = self.clock.now();
                 let is_more = server.turn(&mut self.exchange, &self.poller, now);
+                if server.is_empty() || self.state.is_late() {
+                    break;
+                }
                 let due = if is_more { Some(now) } else { server.deadline(now) };
                 let until = due.map(|due| self.clock.instant_of(due)).into_iter().chain(stop_at).min();
                 self.clock.wait(&self.poller, until, &mut ready);

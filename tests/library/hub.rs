@@ -1,11 +1,14 @@
 //! A bus that runs a hub, and the subscribers of the hub.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusError, Endpoint, HubEndpoints, Received, Subscriber, Unavailable};
 use adapter_gateway::message::publish::Publish;
+use adapter_gateway::zmtp::{self, GREETING, SUBSCRIBE_TO_EVERYTHING, SocketRole};
 
 use crate::lateness::Lateness;
 
@@ -322,4 +325,26 @@ fn a_stalled_subscriber_does_not_hold_up_the_stop() {
     lateness.assert_took(started.elapsed(), DEADLINE + Duration::from_millis(300));
     assert!(counters.queue.depth > 0, "{counters:?}");
     assert_eq!(counters.accepted, counters.published + counters.queue.depth);
+}
+
+/// A subscriber of libzmq connects again at once, and so shows less.
+#[test]
+fn a_stop_ends_with_its_last_peer_whether_that_closes_the_connection_or_not() {
+    const DEADLINE: Duration = Duration::from_secs(60);
+    for closes in [true, false] {
+        let bus = hub(100);
+        let mut peer = TcpStream::connect(subscribers_side(&bus).as_str().strip_prefix("tcp://").unwrap()).unwrap();
+        let handshake = [&GREETING[..], zmtp::ready(SocketRole::Publishes), SUBSCRIBE_TO_EVERYTHING];
+        peer.write_all(&handshake.concat()).unwrap();
+        assert!(bus.wait_for_subscriber(PATIENCE));
+        let reader = thread::spawn(move || {
+            peer.read_to_end(&mut Vec::new()).unwrap();
+            if closes { None } else { Some(peer) }
+        });
+        let started = Instant::now();
+        bus.stop(DEADLINE);
+        let took = started.elapsed();
+        assert!(took < DEADLINE / 2, "the stop took {took:?}, closes: {closes}");
+        drop(reader.join().unwrap());
+    }
 }
