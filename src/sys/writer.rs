@@ -55,8 +55,10 @@ impl<L: WaitingLines> StreamWriter<L> {
     /// Waits until all lines are written. A stream that takes no bytes gets this time. If it takes bytes, its thread is
     /// late because the machine is busy, and gets [`FINISH_ATTEMPTS`] times as long.
     pub(crate) fn finish(&self, stream: &impl AsFd, timeout: Duration) {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let takes_bytes = || poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0);
         for _ in 0..FINISH_ATTEMPTS {
-            if self.becomes_idle(timeout) || !takes_bytes(stream) {
+            if self.becomes_idle(timeout) || !takes_bytes() {
                 return;
             }
         }
@@ -88,11 +90,6 @@ impl<L: WaitingLines> StreamWriter<L> {
             }
         }
     }
-}
-
-fn takes_bytes(stream: &impl AsFd) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Writes past the buffer and the lock of the standard library, which the end of the process would wait for. The flag
