@@ -127,13 +127,16 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Mess
     let message = Message { topic, payload, is_known, renamed_key: None };
     match reader.schema {
         Some(schema) if check != Check::Envelope => check_payload(fields, schema)?,
-        None if check == Check::Strict && !is_known => {
-            let nearest = topics::nearest(message.topic());
-            return Err(Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`")));
-        }
+        None if check == Check::Strict && !is_known => return Err(unknown(message.topic())),
         _ => {}
     }
     Ok(message)
+}
+
+#[cold]
+fn unknown(topic: &str) -> Fault {
+    let nearest = topics::nearest(topic);
+    Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`"))
 }
 
 fn check_topic(topic: &str) -> Result<(), Fault> {

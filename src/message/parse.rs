@@ -15,8 +15,7 @@ use super::topics::Vocabulary;
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let Rules { check, vocabulary } = rules;
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
-        let as_it_is = Rules { vocabulary: Vocabulary::AsSent, ..rules };
-        return parse(body, Rules { check: Check::Known, vocabulary }).or_else(|_| parse(body, as_it_is));
+        return translate_or_pass(body, vocabulary);
     }
     if vocabulary == Vocabulary::AsSent
         && let Some(message) = abridged::parse(body, check)
@@ -41,6 +40,13 @@ pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Faul
         message.translate(&reader.fields, schema, vocabulary);
     }
     Ok(message)
+}
+
+/// Translates a message if the check of its topic accepts it.
+#[cold]
+fn translate_or_pass(body: &[u8], vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
+    let as_it_is = Rules { check: Check::Envelope, vocabulary: Vocabulary::AsSent };
+    parse(body, Rules { check: Check::Known, vocabulary }).or_else(|_| parse(body, as_it_is))
 }
 
 /// A byte order mark is valid UTF-8 and no white space, so it has a fault of its own.
