@@ -21,7 +21,7 @@ const FREED_BYTES: c_int = 64 * 1024 * 1024;
 /// Bytes from which an allocation gets pages of its own. Several bodies of the default limit fit into it.
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`super::memory`]
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until `sys::memory`
 /// returns it. By default the pages of each large body are mapped, zeroed and unmapped. All threads share one arena, at
 /// no cost that could be measured: malloc_trim(3) returns only the free memory at the end of the main one.
 pub fn keep_freed_memory() {

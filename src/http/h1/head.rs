@@ -107,6 +107,7 @@ impl HeadSearch {
         input.get(..from + memmem::find(unsearched, END)? + END.len())
     }
 
+    #[cold] // Most heads arrive whole.
     fn check_partial(&mut self, input: &[u8]) -> Result<(), RequestFault> {
         let mut previous = self.checked.checked_sub(1).and_then(|at| input.get(at)).copied();
         for &byte in input.iter().skip(self.checked) {
