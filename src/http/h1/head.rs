@@ -298,9 +298,10 @@ impl<'b> Target<'b> {
 
     fn split(target: &'b [u8]) -> Self {
         // A path is short, so that a plain search costs less than to set up a vectorised one.
-        let path_bytes = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
-        let (path, query) = target.split_at(path_bytes);
-        Self { path, query: query.strip_prefix(b"?").unwrap_or_default() }
+        let mark = target.iter().position(|&byte| byte == b'?');
+        let parts = mark.and_then(|at| Some((target.get(..at)?, target.get(at + 1..)?)));
+        let (path, query) = parts.unwrap_or((target, b""));
+        Self { path, query }
     }
 
     /// Gives each value of the parameter `name`, percent-decoded, to `take`. `+` is not decoded to a space: it is a
