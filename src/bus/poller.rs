@@ -1,6 +1,6 @@
 //! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker, libzmq's
-//! sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come one by one, it takes ten system calls for a
-//! message.
+//! sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come one by one,
+//! it takes ten system calls for a message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

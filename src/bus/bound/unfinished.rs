@@ -27,7 +27,7 @@ impl Unfinished {
     /// Takes note of what the unfinished message of a publisher holds now, in bytes, and whether that has completed one
     /// since the last call.
     pub(super) fn set(&mut self, publisher: PeerId, bytes: usize, has_completed: bool, now: Duration) {
-        let before = self.remove(publisher);
+        let before = self.forget(publisher);
         if bytes > 0 {
             self.bytes += bytes;
             let since = before.filter(|_| !has_completed).unwrap_or(now);
@@ -39,16 +39,25 @@ impl Unfinished {
         if has_completed {
             self.pause(now);
         }
+        self.end_if_half_is_free();
     }
 
-    /// Forgets a publisher. Returns since when its message was unfinished.
-    pub(super) fn remove(&mut self, publisher: PeerId) -> Option<Duration> {
+    pub(super) fn remove(&mut self, publisher: PeerId) {
+        self.forget(publisher);
+        self.end_if_half_is_free();
+    }
+
+    /// Returns since when the message of the publisher was unfinished.
+    fn forget(&mut self, publisher: PeerId) -> Option<Duration> {
         let (bytes, since) = self.messages.remove(&publisher)?;
         self.bytes -= bytes;
+        Some(since)
+    }
+
+    fn end_if_half_is_free(&mut self) {
         if self.bytes <= UNFINISHED_BYTES / 2 {
             self.over_since = None;
         }
-        Some(since)
     }
 
     pub(super) fn may_read(&self, publisher: PeerId) -> bool {
@@ -100,6 +109,14 @@ mod tests {
     }
 
     #[test]
+    fn one_large_message_that_grows_slowly_is_overdue() {
+        let mut unfinished = Unfinished::default();
+        unfinished.set(1, UNFINISHED_BYTES + 1, false, SECOND);
+        unfinished.set(1, UNFINISHED_BYTES + 2, false, 2 * SECOND);
+        assert_eq!(unfinished.overdue(2 * SECOND), [1]);
+    }
+
+    #[test]
     fn nobody_is_overdue_while_messages_are_completed() {
         let mut unfinished = Unfinished::default();
         unfinished.set(1, HALF, false, SECOND);
@@ -116,7 +133,8 @@ mod tests {
         unfinished.set(2, 1, false, SECOND);
         unfinished.set(2, 0, true, SECOND);
         assert_eq!((unfinished.bytes, unfinished.messages.len()), (UNFINISHED_BYTES, 1));
-        assert_eq!((unfinished.remove(1), unfinished.remove(1)), (Some(SECOND), None));
+        unfinished.remove(1);
+        unfinished.remove(1);
         assert_eq!((unfinished.bytes, unfinished.messages.len()), (0, 0));
     }
 }

@@ -27,15 +27,6 @@ use rmp::encode::{
 use super::fault::Fault;
 use super::json::{JsonReader, JsonString};
 
-/// Returns the most bytes of a frame whose JSON has so many bytes.
-///
-/// No value grows more than a short float, from four bytes to nine with its comma, as in `[1e0,1e0,…]`. The only other
-/// growth is the header of a container of 65,536 members or more: one such container is half a byte longer than nine
-/// bytes for four of its JSON, which has 256 KiB at least.
-pub const fn max_frame_bytes(json_bytes: usize) -> usize {
-    json_bytes.saturating_mul(9).div_ceil(4).saturating_add(json_bytes / (512 * 1024))
-}
-
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::super::max_frame_bytes;
+use super::max_frame_bytes;
 use super::{SHORTEST, encode, encoded, to_json};
 
 fn value() -> impl Strategy<Value = Value> {

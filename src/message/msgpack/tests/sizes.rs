@@ -1,6 +1,6 @@
 //! Each class of lengths, at its smallest and at its largest length.
 
-use super::super::max_frame_bytes;
+use super::max_frame_bytes;
 use super::{SHORTEST, encode, encode_value, to_json};
 
 /// A length and the header for it.
