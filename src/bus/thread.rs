@@ -169,27 +169,29 @@ impl BusThread {
         has_ended
     }
 
-    /// Gives back what nobody needs any more, and tells other threads how it stands.
+    /// Tells other threads how it stands, and gives back what nobody needs any more: whoever sees that a message was
+    /// published sees what came of it, too.
     fn give_back(&mut self, now: Duration) {
         let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
         MEMORY.note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
         let released = self.exchange.take_released();
+        if let Some(bound) = &self.state.bound {
+            bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
+            let (late_messages, late) = self.exchange.lateness(now);
+            bound.set_subscribers(SubscriberTotals {
+                subscribers: Some(self.exchange.subscribers() as u64),
+                subscriptions: Some(self.exchange.subscriptions.prefixes() as u64),
+                unsubscribed: Some(self.exchange.unsubscribed()),
+                late_messages: Some(late_messages),
+                late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
+            });
+        }
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);
         }
         let is_stalled = self.is_stalled();
         self.state.set_stalled(is_stalled);
         self.tell_subscriptions();
-        let Some(bound) = &self.state.bound else { return };
-        bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
-        let (late_messages, late) = self.exchange.lateness(now);
-        bound.set_subscribers(SubscriberTotals {
-            subscribers: Some(self.exchange.subscribers() as u64),
-            subscriptions: Some(self.exchange.subscriptions.prefixes() as u64),
-            unsubscribed: Some(self.exchange.unsubscribed()),
-            late_messages: Some(late_messages),
-            late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
-        });
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
