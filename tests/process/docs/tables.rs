@@ -79,6 +79,17 @@ fn answers_are_every_status_and_every_problem_type() {
     assert_same_set("types of problems", types, program::problem_types());
 }
 
+/// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them.
+#[test]
+fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
+    let states = program::unavailable();
+    let has_rank = |kind: &&str| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind);
+    let reference = reference();
+    let told: Vec<_> = reference.table("statuses").iter().flat_map(|row| quoted(row[1])).filter(has_rank).collect();
+    let ranked: Vec<_> = LADDER.iter().filter_map(|(_, _, kind)| *kind).collect();
+    assert_eq!(told, ranked);
+}
+
 #[test]
 fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_program() {
     let reference = reference();
