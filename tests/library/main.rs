@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `architecture` | Do the layers import each other in one direction only, and does the core name no socket, thread or clock? |
 //! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
-//! | `bus` | Does the bus connect, keep the order, wait for slow subscribers and stop, with real sockets? |
-//! | `hub` | Does the embedded hub lose nothing, and report what it refuses? |
+//! | `bus` | Does the bus keep the order, wait for slow subscribers, sleep and stop, with real sockets? |
 //! | `exchange` | Does the log of messages of the bus give each reader what a plain model says? |
 //! | `zmtp` | Does the session of a peer of the bus read what a plain reader of ZMTP reads? |
 //! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |
@@ -24,7 +23,6 @@ mod architecture;
 mod bus;
 mod exchange;
 mod fuzz_seeds;
-mod hub;
 #[path = "../support/ladder.rs"]
 mod ladder;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]

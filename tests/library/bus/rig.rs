@@ -1,12 +1,10 @@
 //! A hub for the tests, and a bus that connects to it.
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavailable};
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Publisher, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -56,12 +54,11 @@ pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8
     frames.pop()
 }
 
+/// A bus, and what it tells of the hubs that it connects to.
 pub(crate) struct Running {
     pub(crate) bus: Bus,
     pub(crate) publisher: Publisher,
     pub(crate) events: Receiver<BusEvent>,
-    /// The endpoints whose connection the events have reported.
-    connected: RefCell<HashSet<Endpoint>>,
 }
 
 pub(crate) fn start(config: BusConfig) -> Running {
@@ -71,7 +68,7 @@ pub(crate) fn start(config: BusConfig) -> Running {
     let on_event = move |event| drop(Some(event).filter(is_awaited).map(|event| sender.send(event)));
     let bus = Bus::start(config, on_event).unwrap();
     let publisher = bus.publisher();
-    Running { bus, publisher, events, connected: RefCell::default() }
+    Running { bus, publisher, events }
 }
 
 pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
@@ -79,60 +76,63 @@ pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
     BusConfig { connect, ..BusConfig::default() }
 }
 
+/// Starts a bus that runs a hub.
+pub(crate) fn hub(queue_messages: usize) -> Running {
+    hub_at(any_port().as_str(), queue_messages)
+}
+
+/// Starts a bus that runs a hub, both of whose sides are at an endpoint with any port.
+pub(crate) fn hub_at(endpoint: &str, queue_messages: usize) -> Running {
+    let endpoint: Endpoint = endpoint.parse().unwrap();
+    let hub = Some(HubEndpoints { publishers: endpoint.clone(), subscribers: endpoint });
+    start(BusConfig { hub, queue_messages, ..BusConfig::default() })
+}
+
+pub(crate) fn any_port() -> Endpoint {
+    "tcp://127.0.0.1:*".parse().unwrap()
+}
+
 impl Running {
-    /// Waits for the next event, which must be `Connected`, and returns its endpoint. A socket sends its subscriptions
-    /// only while a thread calls libzmq with that socket, so this calls it for `hub`.
-    pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
-        self.expect_connected_of(&[hub])
+    /// Returns where the subscribers of the hub connect.
+    pub(crate) fn subscribers_side(&self) -> &Endpoint {
+        self.bus.bound().last().unwrap()
     }
 
-    pub(crate) fn expect_connected_of(&self, hubs: &[&Hub]) -> Endpoint {
+    /// Waits for the event `Connected`, and returns its endpoint. A socket sends its subscriptions only while a thread
+    /// calls libzmq with that socket, so this calls it for `hub`.
+    pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
-            for hub in hubs {
-                hub.socket.get_events().unwrap();
-            }
+            hub.socket.get_events().unwrap();
             match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(BusEvent::Connected { endpoint }) => {
-                    self.connected.borrow_mut().insert(endpoint.clone());
-                    return endpoint;
-                }
-                Ok(BusEvent::Disconnected { endpoint, reason }) => {
-                    // The reason why an endpoint is still not connected.
-                    let is_news = self.connected.borrow().contains(&endpoint);
-                    assert!(!is_news, "{endpoint} is disconnected ({reason}) instead of connected");
-                }
-                Ok(event @ (BusEvent::LostSubscriber(_) | BusEvent::Unsubscribed { .. })) => {
-                    panic!("{event:?} instead of Connected")
-                }
+                Ok(BusEvent::Connected { endpoint }) => return endpoint,
+                // The reason why an endpoint is still not connected.
+                Ok(BusEvent::Disconnected { .. }) => {}
+                Ok(event) => panic!("{event:?} instead of Connected"),
                 Err(_) => {}
             }
         }
         panic!("the event Connected did not come");
     }
 
-    pub(crate) fn expect_disconnected(&self) {
-        match self.events.recv_timeout(PATIENCE) {
-            Ok(BusEvent::Disconnected { endpoint, .. }) => assert!(self.connected.borrow_mut().remove(&endpoint)),
-            other => panic!("{other:?} instead of the event Disconnected"),
-        }
+    pub(crate) fn publish(&self, number: u32) {
+        self.publish_padded(number, 0);
     }
 
-    pub(crate) fn publish(&self, number: u32) {
-        self.publisher.publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
+    pub(crate) fn publish_padded(&self, number: u32, padding: usize) {
+        self.publisher.publish(TOPIC, (&padded(number, padding)).into()).unwrap();
         self.publisher.wake();
     }
 
-    /// Publishes the numbers from `first` on until one is refused. Returns the first number that was not accepted.
-    pub(crate) fn publish_until_refused(&self, first: u32, padding: usize) -> (u32, Unavailable) {
-        let mut payload = vec![0; 4 + padding];
+    /// Publishes the numbers from `first` on until one is refused, because a subscriber does not read. Returns the first
+    /// number that was not accepted.
+    pub(crate) fn publish_until_stalled(&self, first: u32, padding: usize) -> u32 {
         let mut quiet_since = Instant::now();
         let mut number = first;
         let mut seen = self.bus.counters().published;
         loop {
             assert!(number < first + 100_000, "no message is refused");
-            payload[..4].copy_from_slice(&number.to_le_bytes());
-            match self.publisher.publish(TOPIC, (&payload).into()) {
+            match self.publisher.publish(TOPIC, (&padded(number, padding)).into()) {
                 Ok(()) => number += 1,
                 // The queue stays full only if nothing has left it for a while.
                 Err(why) => {
@@ -140,7 +140,8 @@ impl Running {
                     if published != seen {
                         (seen, quiet_since) = (published, Instant::now());
                     } else if quiet_since.elapsed() > Duration::from_millis(200) {
-                        return (number, why);
+                        assert_eq!(why, Unavailable::Stalled);
+                        return number;
                     }
                     thread::yield_now();
                 }
@@ -148,6 +149,11 @@ impl Running {
             self.publisher.wake();
         }
     }
+}
+
+/// Returns a payload with this number.
+fn padded(number: u32, padding: usize) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &vec![0; padding]].concat()
 }
 
 pub(crate) fn number_in(payload: &[u8]) -> u32 {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Subscriber, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, PATIENCE, TOPIC, connecting, eventually};
+use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually};
 
 /// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
 fn switches(task: &str) -> u64 {
@@ -66,59 +66,49 @@ fn an_idle_thread_never_wakes_up() {
     eventually("the thread stays parked", || rests(&id, 0));
 }
 
+/// The subscriber that does not read is a hub that the bus connects to, or one of the hub that it runs. In the second
+/// case, the other end of the dialled endpoint takes everything. The thread looks for room every 100 ms.
 #[test]
 fn a_stalled_thread_does_not_spin() {
-    let hub = Hub::at("tcp://127.0.0.1:*", 1);
-    let mut config = connecting(&[&hub.url]);
-    (config.queue_messages, config.pipe_messages) = (100, 2);
-    let (bus, id) = start_watched(&hub, config);
-    let publisher = bus.publisher();
-    eventually("the bus is stalled", || {
-        for _ in 0..100 {
-            let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
+    for is_dialled in [true, false] {
+        let dialled = Hub::at("tcp://127.0.0.1:*", if is_dialled { 1 } else { 0 });
+        let mut config = connecting(&[&dialled.url]);
+        (config.queue_messages, config.pipe_messages) = (100, 2);
+        config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
+        let (bus, id) = start_watched(&dialled, config);
+        let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+        if !is_dialled {
+            stalled.set_rcvhwm(1).unwrap();
+            stalled.set_rcvbuf(4_096).unwrap();
+            stalled.set_subscribe(b"").unwrap();
+            stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
+            assert!(bus.wait_for_subscriber(PATIENCE));
         }
-        publisher.wake();
-        publisher.available() == Err(Unavailable::Stalled)
-    });
-    // The thread looks for room every 100 ms.
-    eventually("the thread waits for room", || rests(&id, 5));
+        let publisher = bus.publisher();
+        eventually("the bus is stalled", || {
+            let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
+            publisher.wake();
+            publisher.available() == Err(Unavailable::Stalled)
+        });
+        eventually("the thread waits for room", || rests(&id, 5));
+    }
 }
 
-/// The other end of the dialled endpoint takes everything.
-#[test]
-fn a_stalled_subscriber_of_the_hub_does_not_spin() {
-    let other = Hub::new();
-    let any: Endpoint = "tcp://127.0.0.1:*".parse().unwrap();
-    let mut config = connecting(&[&other.url]);
-    config.hub = Some(HubEndpoints { publishers: any.clone(), subscribers: any });
-    config.queue_messages = 100;
-    let (bus, id) = start_watched(&other, config);
-    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
-    stalled.set_rcvhwm(1).unwrap();
-    stalled.set_rcvbuf(4_096).unwrap();
-    stalled.set_subscribe(b"").unwrap();
-    stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
-    assert!(bus.wait_for_subscriber(PATIENCE));
-    let publisher = bus.publisher();
-    eventually("the bus is stalled", || {
-        let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
-        publisher.wake();
-        publisher.available() == Err(Unavailable::Stalled)
-    });
-    eventually("the thread waits for room", || rests(&id, 5));
-}
-
-/// The bus thread looks for messages between two batches of subscriptions.
+/// The bus thread looks for messages between two batches of subscriptions. It counts those of all bound endpoints.
 #[test]
 fn no_subscription_is_left_unread() {
     const PREFIXES: usize = 4_500;
     let prefixes: Vec<_> = (0..PREFIXES).map(|number| number.to_string()).collect();
     // The thread may read them as they come, so there are several attempts.
     for _ in 0..5 {
-        let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
+        let bind = vec![any_port(), any_port()];
         let bus = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap();
-        let endpoint = bus.counters().endpoints[0].endpoint.clone();
-        let _subscriber = Subscriber::connect(&[endpoint], &prefixes).unwrap();
+        // Half of the prefixes of the second one are new.
+        let parts = [&prefixes[..PREFIXES / 2], &prefixes[PREFIXES / 4..]];
+        let connect = |(endpoint, part): (&Endpoint, &&[String])| {
+            Subscriber::connect(std::slice::from_ref(endpoint), part).unwrap()
+        };
+        let _subscribers: Vec<_> = bus.bound().iter().zip(&parts).map(connect).collect();
         eventually("all subscriptions are counted", || {
             bus.counters().subscribers.subscriptions == Some(PREFIXES as u64)
         });

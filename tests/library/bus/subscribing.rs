@@ -1,0 +1,86 @@
+//! Tests of the subscriber of `listen`, mostly at the embedded hub of a bus.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{Received, Subscriber};
+
+use super::rig::{PATIENCE, Running, hub, hub_at, number_in};
+
+fn subscriber(running: &Running) -> Subscriber {
+    Subscriber::connect(&[running.subscribers_side().clone()], &[]).unwrap()
+}
+
+fn number(received: Option<Received>) -> u32 {
+    match received {
+        Some(Received::Message { payload, .. }) => number_in(&payload),
+        other => panic!("{other:?} instead of a message"),
+    }
+}
+
+#[test]
+fn messages_pass_over_ipv6() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return; // this host has no IPv6
+    }
+    let running = hub_at("tcp://[::1]:*", 100);
+    let mut subscriber = subscriber(&running);
+    assert!(running.bus.wait_for_subscriber(PATIENCE));
+    running.publish(7);
+    assert_eq!(number(subscriber.recv(PATIENCE)), 7);
+}
+
+#[test]
+fn a_message_of_another_shape_is_reported() {
+    let socket = zmq::Context::new().socket(zmq::PUB).unwrap();
+    socket.bind("tcp://127.0.0.1:*").unwrap();
+    let url = socket.get_last_endpoint().unwrap().unwrap();
+    let mut subscriber = Subscriber::connect(&[url.parse().unwrap()], &[]).unwrap();
+    let started = Instant::now();
+    let received = loop {
+        socket.send_multipart(["a", "b", "c"], 0).unwrap();
+        if let Some(received) = subscriber.recv(Duration::from_millis(5)) {
+            break received;
+        }
+        assert!(started.elapsed() < PATIENCE);
+    };
+    assert_eq!(received, Received::Malformed { frames: 3 });
+}
+
+#[test]
+fn a_subscriber_of_two_hubs_receives_from_both() {
+    let hubs = [hub(100), hub(100)];
+    let endpoints = hubs.each_ref().map(|running| running.subscribers_side().clone());
+    let mut subscriber = Subscriber::connect(&endpoints, &[]).unwrap();
+    for (expected, running) in (0..).zip(&hubs) {
+        assert!(running.bus.wait_for_subscriber(PATIENCE));
+        running.publish(expected);
+        assert_eq!(number(subscriber.recv(PATIENCE)), expected);
+    }
+}
+
+/// The subscriber reads as slowly as a terminal.
+#[test]
+fn the_loss_of_a_hub_is_reported_before_its_last_message() {
+    const MESSAGES: u32 = 20_000;
+    let running = hub(MESSAGES as usize);
+    let mut subscriber = subscriber(&running);
+    let (sender, losses) = channel();
+    subscriber.watch_connections(move |_, status| {
+        if status.is_err() {
+            sender.send(()).unwrap();
+        }
+    });
+    assert!(running.bus.wait_for_subscriber(PATIENCE));
+    (0..MESSAGES).for_each(|number| running.publish(number));
+    assert_eq!(number(subscriber.recv(PATIENCE)), 0);
+    running.bus.stop(PATIENCE);
+    let mut read = 1;
+    while losses.try_recv().is_err() {
+        assert_eq!(number(subscriber.recv(PATIENCE)), read);
+        read += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(read < MESSAGES);
+}
