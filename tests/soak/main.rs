@@ -7,7 +7,7 @@
 //! | `clients`, `rude`, `stream` | the clients, and how each judges its answers |
 //! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
-//! | `samples`, `plot` | what the gateway takes of the machine |
+//! | `samples` | what the gateway takes of the machine |
 
 #![allow(
     clippy::expect_used,
@@ -22,7 +22,6 @@ mod clients;
 mod director;
 mod hostile;
 mod hub;
-mod plot;
 mod report;
 mod rude;
 mod samples;
@@ -95,7 +94,7 @@ struct Options {
     /// the seed of all random choices
     #[argh(option, default = "random_seed()")]
     seed: u64,
-    /// where the plot and, after a failure, the output of the gateway are written
+    /// where the output of the gateway is written after a failure
     #[argh(option)]
     output: PathBuf,
 }
@@ -137,17 +136,16 @@ fn soak(options: &Options) -> i32 {
     let duration = Duration::from_secs(options.seconds);
     let samples = Samples::begin(director.gateway.id(), &world, duration);
     let load = begin_load(&world, options.seed, clients);
-    director.run(&samples, duration);
-    let recorded = samples.end();
+    director.run(duration);
+    let samples = samples.end();
     world.end();
     load.join().unwrap();
 
     let stats = wait_quiet(&mut director, before);
     let Director { mut gateway, hubs, .. } = director;
     gateway.terminate();
-    growth(&recorded.samples).into_iter().for_each(|what| world.fail(&what));
-    let plot = options.output.join("plot.svg");
-    std::fs::write(&plot, plot::draw(&name, &recorded)).unwrap();
+    samples::print(&samples);
+    growth(&samples).into_iter().for_each(|what| world.fail(&what));
     let totals = world.account().close(hubs.count.into());
     report::compare(&world, &stats, &totals, lost_at_the_start);
     report::print(&world, &stats, &totals, &hubs);
@@ -159,7 +157,7 @@ fn soak(options: &Options) -> i32 {
         println!("{name}: {failed} failures with seed {}; the output is in {}", options.seed, options.output.display());
         return 1;
     }
-    println!("{name}: every message is accounted for; the plot is {}", plot.display());
+    println!("{name}: every message is accounted for");
     0
 }
 

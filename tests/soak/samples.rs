@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::director::Disturbance;
 use crate::support::task::{POLL_INTERVAL, Task};
 use crate::support::usage::{cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
@@ -14,6 +13,9 @@ const SAMPLES: u32 = 600;
 
 /// The least time between two samples.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The samples that are printed.
+const ROWS: usize = 20;
 
 /// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may still
 /// be connecting in the second. What it holds after the load is limited far more narrowly.
@@ -42,43 +44,49 @@ pub(crate) struct Sample {
     pub(crate) arrivals: u64,
 }
 
-#[derive(Default)]
-pub(crate) struct Recorded {
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) marks: Vec<(Duration, Disturbance)>,
-}
-
 /// The samples of a run. Drop ends the thread that takes them.
 pub(crate) struct Samples {
-    start: Instant,
-    recorded: Arc<Mutex<Recorded>>,
+    taken: Arc<Mutex<Vec<Sample>>>,
     _sampling: Task<()>,
 }
 
 impl Samples {
     /// Begins to sample a process, for about this long.
     pub(crate) fn begin(process: u32, world: &Arc<World>, duration: Duration) -> Self {
-        let (start, recorded) = (Instant::now(), Arc::<Mutex<Recorded>>::default());
+        let (start, taken) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
         let interval = (duration / SAMPLES).max(SHORTEST_INTERVAL);
-        let (world, into, mut due) = (Arc::clone(world), Arc::clone(&recorded), start);
+        let (world, into, mut due) = (Arc::clone(world), Arc::clone(&taken), start);
         let sampling = Task::repeat(move || {
             if Instant::now() >= due {
                 due = Instant::now() + interval;
                 let sample = sample(process, &world, start.elapsed());
-                into.lock().unwrap().samples.push(sample);
+                into.lock().unwrap().push(sample);
             }
             std::thread::sleep(POLL_INTERVAL);
         });
-        Self { start, recorded, _sampling: sampling }
-    }
-
-    pub(crate) fn mark(&self, what: Disturbance) {
-        self.recorded.lock().unwrap().marks.push((self.start.elapsed(), what));
+        Self { taken, _sampling: sampling }
     }
 
     /// Ends the sampling.
-    pub(crate) fn end(self) -> Recorded {
-        std::mem::take(&mut self.recorded.lock().unwrap())
+    pub(crate) fn end(self) -> Vec<Sample> {
+        std::mem::take(&mut self.taken.lock().unwrap())
+    }
+}
+
+/// Prints some of the samples, each with what happened since the one before it.
+pub(crate) fn print(samples: &[Sample]) {
+    println!("      s    MiB  descriptors  of clients  tasks  processor %  sent/s  delivered/s");
+    let rows: Vec<_> = samples.iter().step_by(samples.len().div_ceil(ROWS).max(1)).collect();
+    for pair in rows.windows(2) {
+        let (before, now) = (pair[0], pair[1]);
+        let rate = |value: fn(&Sample) -> u64| (value(now) - value(before)) as f64 / (now.at - before.at).as_secs_f64();
+        let (seconds, mib) = (now.at.as_secs(), now.resident_kib / 1024);
+        let Sample { descriptors, clients, tasks, .. } = now;
+        // A clock tick is 10 ms.
+        let [cpu, sent, delivered] = [rate(|it| it.cpu_ticks), rate(|it| it.messages), rate(|it| it.arrivals)];
+        println!(
+            "{seconds:>7} {mib:>6} {descriptors:>12} {clients:>11} {tasks:>6} {cpu:>12.0} {sent:>7.0} {delivered:>12.0}"
+        );
     }
 }
 
