@@ -35,8 +35,11 @@ const NEXT_REQUEST_DIVISOR: u32 = 10;
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
-/// ever.
+/// ever. After a pause of the process, a client may go on for as long: it could send no more than the socket took.
 const LATE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A deadline that is seen so late shows that the process was stopped meanwhile.
+const PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
@@ -167,7 +170,12 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         () = deadline.passed() => {
                             // The process may have been stopped meanwhile, so what has arrived counts before the deadline.
                             if !std::mem::replace(&mut is_late, true) {
-                                deadline.at = Instant::now();
+                                let now = Instant::now();
+                                if now > deadline.at + PAUSE {
+                                    deadline.set(now + LATE_TIMEOUT);
+                                    continue;
+                                }
+                                deadline.at = now;
                             }
                             if deadline.at.elapsed() < LATE_TIMEOUT && handle.socket.has_unread()? {
                                 self.read(step)?
