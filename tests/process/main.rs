@@ -5,7 +5,6 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
-//! | `vocabularies` | Does `--vocabulary` reach an adapter that knows one vocabulary alone, with no other byte changed? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
@@ -23,7 +22,7 @@
 //! | `descriptors` | Is none left open, and is a start without enough of them, or of threads, refused with a sentence? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
-//! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |
+//! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone, in each vocabulary? |
 //! | `listen`, `demo` | Can a person use what these commands print? |
 //! | `send` | Does every line arrive once and in order, or does a person learn which did not? |
 //! | `https` | Is https served as clients use it, and are certificates made, renewed and replaced? |
@@ -79,4 +78,3 @@ mod subscriptions;
 mod support;
 mod topics;
 mod unix_sockets;
-mod vocabularies;

@@ -123,25 +123,6 @@ fn refusals_are_counted_by_their_reason() {
     assert_eq!(fixture.gateway.stats()["refused"], json!({"buffers-full": 1}));
 }
 
-#[test]
-fn messages_of_unknown_topics_are_counted_in_every_mode() {
-    for (check, status) in [("known", 200), ("envelope", 200), ("strict", 422)] {
-        let mut fixture = Fixture::with(["--check", check]);
-        let known = r#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
-        for (body, expected) in [
-            (known, 200),
-            (r#"{"topic":"adapter/node/data","payload":{"node_id":"n","content":"c"}}"#, status),
-            (r#"{"payload":{},"topic":"my/own/topic"}"#, status),
-            (r#"{"topic":"my/own/topic"}"#, 422),
-            (known, 200),
-        ] {
-            assert_eq!(fixture.post(body).status, expected, "{check}: {body}");
-        }
-        assert_eq!(fixture.gateway.stats()["unknown_topics"], 2, "{check}");
-        assert_eq!(stop(&mut fixture.gateway)["unknown_topics"], 2, "{check}");
-    }
-}
-
 /// With a hub that does not read, each 503 has its reason, the queue reaches its limit, and a full pipe is counted.
 #[test]
 fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {

@@ -1,22 +1,16 @@
-//! Wrong arguments. `docs::tables` compares the help with the documents.
+//! Wrong arguments. The unit tests of `cli` have one of each kind; here are those that `main` sees, and those that only
+//! several options together make wrong. `docs::tables` compares the help with the documents.
 
 use crate::support::process::run;
 
+/// What is said of a `--cert-name` that is none.
+const NO_NAME: &str = "not the name or the address of one computer, such as raspberrypi.local";
+
 /// Wrong arguments, and what the message says of them.
-const WRONG: [(&str, &str); 39] = [
+const WRONG: [(&str, &str); 25] = [
     ("", ""),
     ("serve --no-such-option", ""),
-    ("serve --workers many", ""),
-    ("serve --workers 0", ""),
-    ("serve --listen localhost", ""),
-    ("serve --encoding xml", ""),
-    ("serve --check nothing", ""),
-    ("serve --io magic", ""),
     ("listen --count -1", ""),
-    // A mistyped command, option or value names the nearest.
-    ("sreve", "did you mean serve?"),
-    ("serve --listne 127.0.0.1:0", "did you mean --listen?"),
-    ("serve --io ep0ll", "did you mean epoll?"),
     ("listen --color nevr", "did you mean never?"),
     ("serve --plain --hub-publishers tcp://127.0.0.1:*", ""),
     ("serve --listen unix:/tmp/a --listen unix:/tmp/a", "twice"),
@@ -34,18 +28,13 @@ const WRONG: [(&str, &str); 39] = [
     // No pair is made where none is needed.
     ("serve --cert-dir /nonexistent --plain", "--cert-dir"),
     ("serve --cert-dir /nonexistent --tls-cert c.pem --tls-key k.pem", "--cert-dir"),
-    ("serve --cert-dir /nonexistent --listen unix:/x", "--cert-dir"),
     ("serve --cert-name pi.local --plain", "--cert-name"),
     ("serve --cert-name pi.local --tls-cert c.pem --tls-key k.pem", "--cert-name"),
     ("serve --cert-name pi.local --listen unix:/x", "--cert-name"),
-    ("serve --cert-name *.local", "--cert-name"),
-    ("serve --cert-name *.local", "raspberrypi.local"),
-    ("serve --cert-name=", "--cert-name"),
-    ("serve --cert-name=", "raspberrypi.local"),
-    ("serve --cert-name pi.local:12358", "--cert-name"),
-    ("serve --cert-name pi.local:12358", "raspberrypi.local"),
-    ("serve --cert-name 0.0.0.0", "--cert-name"),
-    ("serve --cert-name 0.0.0.0", "raspberrypi.local"),
+    ("serve --cert-name *.local", NO_NAME),
+    ("serve --cert-name=", NO_NAME),
+    ("serve --cert-name pi.local:12358", NO_NAME),
+    ("serve --cert-name 0.0.0.0", NO_NAME),
 ];
 
 #[test]

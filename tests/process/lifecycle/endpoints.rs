@@ -38,11 +38,12 @@ const OPTIONS: [&str; 3] = ["--bind", "--hub-publishers", "--hub-subscribers"];
 #[test]
 fn a_gateway_that_is_started_twice_ends_with_4_and_the_first_one_serves_old_and_new_subscribers() {
     let (_directory, endpoint) = temporary_endpoint();
-    let first = Gateway::serve().listen(free_address()).bind(&endpoint).start();
+    let first = Gateway::serve().listen(free_address()).bind(&endpoint).arguments(["--workers", "2"]).start();
     let early = Subscriber::connected(&endpoint, "");
     early.wait_until_subscribed(&first);
-    for _ in 0..2 {
-        Gateway::serve().listen(first.address()).bind(&endpoint).fail(4);
+    // If both set `SO_REUSEPORT`, the second one would start and get half of the connections.
+    for workers in ["1", "2"] {
+        Gateway::serve().listen(first.address()).bind(&endpoint).arguments(["--workers", workers]).fail(4);
     }
     let late = Subscriber::connected(&endpoint, "");
     late.wait_until_subscribed(&first);

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use rustix::process::Signal;
 
 use crate::support::gateway::{Gateway, assert_failed};
-use crate::support::net::free_address;
 use crate::support::process::{Process, binary};
 use crate::support::settings_file::{enabled, token};
+use crate::support::subscriber::hub_endpoints;
 
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]
@@ -18,45 +18,6 @@ fn no_directory_for_the_settings_is_3_and_named() {
     let output = process.finish(3);
     assert_failed(&output, 3);
     assert!(output.stderr.contains("neither XDG_CONFIG_HOME nor HOME names a directory"), "{}", output.stderr);
-}
-
-#[test]
-fn a_taken_port_is_4() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let stderr = Gateway::serve().listen(address).fail(4);
-    assert!(stderr.contains(&address.to_string()), "{stderr}");
-    assert!(stderr.contains("another gateway or program has it, and --listen names another place"), "{stderr}");
-}
-
-#[test]
-fn an_endpoint_that_two_options_bind_is_3_and_named_with_both() {
-    let directory = tempfile::tempdir().unwrap();
-    let [one, other] = ["one", "other"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
-    for (options, reason) in [
-        (
-            vec!["--hub", "--hub-publishers", &one, "--hub-subscribers", &other, "--bind", &other],
-            format!("--bind {other}: --hub-subscribers has this endpoint already"),
-        ),
-        (
-            vec!["--hub", "--hub-publishers", &one, "--hub-subscribers", &one],
-            format!("--hub-subscribers {one}: --hub-publishers has this endpoint already"),
-        ),
-        (vec!["--bind", &one, "--bind", &one], format!("--bind {one}: --bind has this endpoint already")),
-    ] {
-        let stderr = Gateway::serve().arguments(options).fail(3);
-        assert!(stderr.contains(&reason), "{stderr}");
-    }
-}
-
-/// If both gateways set `SO_REUSEPORT`, the second one would start and get half of the connections.
-#[test]
-fn a_port_taken_by_another_gateway_is_4() {
-    for workers in ["1", "2"] {
-        let first = Gateway::serve().listen(free_address()).arguments(["--workers", workers]).start();
-        let second = Gateway::serve().listen(first.address()).arguments(["--workers", workers]);
-        second.fail(4);
-    }
 }
 
 #[test]
@@ -83,27 +44,42 @@ fn a_taken_port_holds_up_neither_signals_nor_settings() {
     assert!((0..20).any(|_| stopped_in_time()));
 }
 
-/// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked. The address is for documents
-/// (RFC 3849), and no host has it.
+/// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked. The address is for
+/// documents (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would then try to connect for ever.
 #[test]
-fn a_name_without_an_address_an_address_of_another_host_and_a_missing_certificate_are_named() {
-    let name = format!("{}:0", "x".repeat(64));
-    let address = "[2001:db8::1]:0";
+fn what_refuses_a_start_is_named() {
+    let other_program = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other_program.local_addr().unwrap();
+    let is_taken = format!(
+        "cannot listen on {taken}: Address already in use (os error 98); another gateway or program has it, \
+         and --listen names another place"
+    );
+    let (name, address) = (format!("{}:0", "x".repeat(64)), "[2001:db8::1]:0");
     let files = ["--tls-cert", "/no/such.pem", "--tls-key", "/no/such.pem"];
-    for (builder, status, named) in [
-        (Gateway::serve().arguments(["--listen", &name]), 4, name.as_str()),
-        (Gateway::serve().arguments(["--listen", address]), 4, address),
-        (Gateway::serve().https().arguments(files), 3, "/no/such.pem"),
-    ] {
-        assert!(builder.fail(status).contains(named), "{named}");
-    }
-}
-
-/// libzmq accepts some of these endpoints, and would then try to connect for ever.
-#[test]
-fn an_invalid_endpoint_is_3_and_named() {
+    let (_directory, [one, other]) = hub_endpoints();
+    let mut cases = vec![
+        (Gateway::serve().listen(taken), 4, is_taken),
+        (Gateway::serve().arguments(["--listen", &name]), 4, name.clone()),
+        (Gateway::serve().arguments(["--listen", address]), 4, address.to_owned()),
+        (Gateway::serve().https().arguments(files), 3, files[1].to_owned()),
+        (
+            Gateway::serve().only_hub(&one, &other).bind(&other),
+            3,
+            format!("--bind {other}: --hub-subscribers has this endpoint already"),
+        ),
+        (
+            Gateway::serve().only_hub(&one, &one),
+            3,
+            format!("--hub-subscribers {one}: --hub-publishers has this endpoint already"),
+        ),
+        (Gateway::serve().bind(&one).bind(&one), 3, format!("--bind {one}: --bind has this endpoint already")),
+    ];
     for endpoint in ["tcp://127.0.0.1", "tcp://127.0.0.1:99999", "carrier-pigeon://roof", "roof"] {
-        assert!(Gateway::serve().connect(endpoint).fail(3).contains(endpoint));
-        assert!(Gateway::serve().bind(endpoint).fail(3).contains(endpoint));
+        cases.push((Gateway::serve().connect(endpoint), 3, endpoint.to_owned()));
+        cases.push((Gateway::serve().bind(endpoint), 3, endpoint.to_owned()));
+    }
+    for (builder, status, named) in cases {
+        let stderr = builder.fail(status);
+        assert!(stderr.contains(&named), "{named}: {stderr}");
     }
 }

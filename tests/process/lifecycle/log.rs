@@ -31,12 +31,6 @@ fn each_line_begins_with_its_level() {
 }
 
 #[test]
-fn a_start_that_fails_is_an_error() {
-    let stderr = Gateway::serve().bind("ipc:///nonexistent/bus").fail(3);
-    assert!(stderr.lines().last().unwrap().starts_with("error: "));
-}
-
-#[test]
 fn log_time_is_before_the_level() {
     let mut gateway = Gateway::serve().arguments(["--log-time"]).start();
     gateway.expect_log("listening on ");

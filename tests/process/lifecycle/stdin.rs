@@ -14,15 +14,6 @@ fn watching() -> Builder {
     Gateway::serve().arguments(["--watch-stdin"])
 }
 
-#[test]
-fn the_gateway_stops_at_the_end_of_stdin() {
-    let mut gateway = watching().piped_stdin().start();
-    gateway.post(FINE).assert_accepted();
-    gateway.close_stdin();
-    assert_eq!(gateway.expect_stopped().accepted, 1);
-    gateway.expect_log("info: stdin ended, so the gateway stops\n");
-}
-
 /// A service manager starts a gateway with a stdin that is at its end.
 #[test]
 fn without_the_option_the_end_of_stdin_is_ignored() {
@@ -50,6 +41,7 @@ fn a_pipe_that_blocks_still_blocks_and_one_that_does_not_block_has_not_ended() {
         assert_eq!(is_nonblocking(&shared), nonblocking);
         drop(writer);
         assert_eq!(gateway.expect_stopped().accepted, 3);
+        gateway.expect_log("info: stdin ended, so the gateway stops\n");
     }
 }
 

@@ -290,6 +290,7 @@ pub(crate) fn assert_failed(output: &Transcript, status: i32) {
     assert_eq!((&failed["event"], &failed["status"]), (&"failed".into(), &status.into()), "{failed}");
     let reason = failed["reason"].as_str().expect("a reason");
     assert!(!reason.is_empty() && output.stderr.contains(reason), "{reason:?} is not in {}", output.stderr);
+    assert!(output.stderr.lines().next_back().is_some_and(|line| line.starts_with("error: ")), "{}", output.stderr);
     for event in ["stopped", "listening"] {
         assert!(!output.stdout.contains(&format!(r#"{{"event":"{event}""#)), "{}", output.stdout);
     }
