@@ -38,10 +38,18 @@ class Answer(NamedTuple):
     fields: dict[str, str]
     body: bytes
 
+    @property
+    def is_of_proxy(self) -> bool:
+        """Whether a proxy answers in place of the gateway, whose errors are problems. A 503 says that it passed nothing on."""
+        return self.status >= 500 and self.status != 503 and not self._is_problem()
+
+    def _is_problem(self) -> bool:
+        return self.fields.get("content-type", "").partition(";")[0].strip().lower() == "application/problem+json"
+
     def refusal(self, message: Optional[Message] = None, told: Optional[str] = None) -> RefusedError:
         """Returns the error that the answer stands for. `told` replaces what the answer says itself."""
         problem: object = None
-        if self.fields.get("content-type", "").partition(";")[0].strip().lower() == "application/problem+json":
+        if self._is_problem():
             with contextlib.suppress(ValueError, RecursionError):
                 problem = json.loads(self.body)
         members = problem if isinstance(problem, dict) else {}

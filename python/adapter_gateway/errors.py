@@ -75,7 +75,7 @@ class NotSentError(SendError, ConnectionError):
 
 
 class OutcomeUnknownError(SendError, ConnectionError):
-    """The message was sent, and no answer came: the connection broke, or the time was over.
+    """The message was sent, and no answer came: the connection broke, the time was over, or a proxy got none.
 
     The gateway may have published the message, or not. The client never sends such a message again by itself, since
     it could arrive twice.

@@ -241,6 +241,8 @@ class Pipeline:
     def _answer(self, answer: Answer, now: float) -> None:
         if answer.status == 200:
             self._accepted(1)
+        elif answer.is_of_proxy:
+            self._unknown(self._next(), f"a proxy answers {answer.status}")
         else:
             entry = self._next()
             detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
@@ -314,10 +316,12 @@ class Pipeline:
             self.failed(reason, now)
         sent = self._sent
         while sent and sent[0].end <= written:
-            entry = sent.popleft()
-            entry.error = OutcomeUnknownError(reason, entry.message)
-            entry.is_done = True
-            if not self._reorder:
-                self._overtaken()
+            self._unknown(sent.popleft(), reason)
         self._send_anew()
         self.closing = True
+
+    def _unknown(self, entry: Entry, reason: str) -> None:
+        entry.error = OutcomeUnknownError(reason, entry.message)
+        entry.is_done = True
+        if not self._reorder:
+            self._overtaken()

@@ -321,7 +321,11 @@ impl Sender {
                 self.resume_at = Instant::now() + Duration::from_secs(answer.retry_after_s);
             }
             _ => {
-                self.report.refused(line, &answer.reason);
+                if answer.is_in_doubt {
+                    self.report.in_doubt(&[line], &answer.reason);
+                } else {
+                    self.report.refused(line, &answer.reason);
+                }
                 self.end_unless_it_keeps_going();
             }
         }

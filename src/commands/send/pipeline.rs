@@ -121,6 +121,8 @@ pub(super) struct Answer {
     /// The status and what the answer says about the problem; empty for 200.
     pub(super) reason: String,
     pub(super) is_off: bool,
+    /// A proxy passed the request on, perhaps whole, and got no answer.
+    pub(super) is_in_doubt: bool,
 }
 
 /// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or a 200 that is not the gateway's.
@@ -172,7 +174,8 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     let is_problem = content_type.starts_with(b"application/problem+json");
     let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
     answer.is_off = status == 503 && kind(&problem) == Unavailable::Disabled.kind();
-    answer.reason = reason(status, &problem);
+    answer.is_in_doubt = status >= 500 && status != 503 && kind(&problem).is_empty();
+    answer.reason = if answer.is_in_doubt { format!("a proxy answers {status}") } else { reason(status, &problem) };
     Ok(Some((answer, end)))
 }
 

@@ -123,6 +123,27 @@ fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
     }
 }
 
+/// A proxy answers so when its connection to the gateway ends, or the gateway takes too long (RFC 9110 §15.6). Its 503
+/// says that it has not passed the request on.
+#[test]
+fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
+    let page = |status| {
+        format!("HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>").into_bytes()
+    };
+    let server = Server::start();
+    let mut send = server.send(file(&lines(4)));
+    let mut send = Process::spawn(send.arg("--keep-going"));
+    let mut connection = server.accept();
+    assert_eq!(connection.requests(4), topics(1..=4));
+    connection.answer(&[page(502), TAKEN.to_vec(), page(504), page(403)].concat());
+    let Transcript { stderr, .. } = send.finish(1);
+    for (line, status) in [(1, 502), (3, 504)] {
+        let doubt = format!("warning: line {line} is in doubt, and not sent again: a proxy answers {status}, and");
+        assert!(stderr.contains(&doubt), "{stderr}");
+    }
+    assert!(stderr.ends_with("error: 1 line refused, 2 in doubt\n"), "{stderr}");
+}
+
 /// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection.
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
