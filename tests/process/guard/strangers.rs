@@ -102,8 +102,8 @@ fn strangers_get_nothing_from_the_demo() {
     let deadline = Instant::now() + PATIENCE;
     let next_line = || demo.next_line(deadline).expect("the demo runs");
     while !next_line().starts_with("curl ") {}
-    let log = demo.transcript().stderr;
-    let (_, endpoints) = log.split_once("publishers may connect to ").expect("the log names the endpoints");
+    let log = demo.wait_log(", subscribers to ");
+    let (_, endpoints) = log.split_once("publishers may connect to ").unwrap();
     let (publishers, rest) = endpoints.split_once(", subscribers to ").unwrap();
     let subscribers = rest.lines().next().unwrap();
     for endpoint in [publishers, subscribers] {
