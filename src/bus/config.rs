@@ -81,7 +81,7 @@ pub struct BusError(String);
 
 impl BusError {
     /// Returns a function that turns an I/O error into an error about `endpoint`.
-    pub(super) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self(format!("{endpoint}: {cause}"))
     }
 

@@ -12,7 +12,6 @@
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
 //! | [`waker`] | how a worker wakes the thread |
-//! | `subscriber` | what the commands that print messages receive with |
 //! | `models` | the models of loom |
 //!
 //! `queue` is public because a bench counts its instructions, and `state` because simulated worlds run the workers alone.
@@ -32,7 +31,6 @@ mod poller;
 pub mod queue;
 mod running;
 pub mod state;
-mod subscriber;
 mod thread;
 pub mod waker;
 
@@ -43,8 +41,9 @@ pub use config::{
     STALL_TIMEOUT,
 };
 pub use endpoint::{Endpoint, EndpointFault};
+pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
+pub(crate) use poller::Poller;
 pub use running::Bus;
 pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
-pub use subscriber::{Interrupter, Received, Subscriber};
 pub use thread::BusEvent;

@@ -26,10 +26,10 @@ pub(super) const FIRST_TOKEN: u64 = 2;
 
 const ENDED: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-pub(super) struct Poller(OwnedFd);
+pub(crate) struct Poller(OwnedFd);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WaitEnd {
+pub(crate) enum WaitEnd {
     /// The time was over.
     TimedOut,
     /// The waker was set, or a watched socket is ready, and no socket of libzmq is.
@@ -40,7 +40,7 @@ pub(super) enum WaitEnd {
 
 /// What has changed at a watched socket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     pub(super) token: u64,
     /// There is something to read, or the connection has ended.
     pub(super) may_read: bool,
@@ -51,7 +51,7 @@ pub(super) struct Ready {
 
 impl Poller {
     /// Creates a poller that waits for `waker` alone. Each wake ends one wait; the waker need not be cleared.
-    pub(super) fn new(waker: &Waker) -> io::Result<Self> {
+    pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
         let poller = Self(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         poller.add_as(waker.as_fd(), WAKER, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(poller)
@@ -78,7 +78,7 @@ impl Poller {
 
     /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever. What has changed at
     /// watched sockets is appended to `ready`.
-    pub(super) fn wait(&self, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
+    pub(crate) fn wait(&self, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
         let left = until.map(|at| at.saturating_duration_since(Instant::now()).min(LONGEST_WAIT));
         let waited = self.wait_once(left, ready);
         // A signal has interrupted the wait, perhaps that which continues a stopped process. What happened meanwhile is

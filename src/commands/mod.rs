@@ -1,5 +1,5 @@
 //! The commands of the program: `serve`, `demo`, `listen`, and `enable` with `disable` in a file each, `send` in a folder,
-//! and the printer that `listen` and `demo` share.
+//! and the subscriber and the printer that `listen` and `demo` share.
 
 pub mod demo;
 pub mod enable;
@@ -9,6 +9,9 @@ pub mod msgpack_text;
 mod print;
 pub mod send;
 pub mod serve;
+mod subscriber;
+
+pub use subscriber::{Interrupter, Received, Subscriber};
 
 /// The exit status of `listen` and `send` if not all messages came, or not all were accepted.
 const INCOMPLETE: u8 = 1;

@@ -1,9 +1,9 @@
-//! A frame of a message: how it is made, sent and received.
+//! A frame of a message that is sent.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::{io, slice};
 
 use zmq_sys::zmq_msg_t;
 
@@ -16,18 +16,11 @@ const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >=
 pub(crate) struct Frame(zmq_msg_t);
 
 impl Frame {
-    pub(crate) fn empty() -> Self {
-        let mut message = zmq_msg_t::default();
-        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks.
-        let rc = unsafe { zmq_sys::zmq_msg_init(&raw mut message) };
-        debug_assert_eq!(rc, 0, "zmq_msg_init never fails");
-        Self(message)
-    }
-
     /// Returns `None` if there is no memory for the copy.
     pub(crate) fn copy_of(bytes: &[u8]) -> Option<Self> {
         let mut message = zmq_msg_t::default();
-        // SAFETY: as in `empty`; after a failure the message is not initialised and is not used.
+        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks; after a failure it is not initialised and is
+        // not used.
         let rc = unsafe { zmq_sys::zmq_msg_init_size(&raw mut message, bytes.len()) };
         if rc != 0 {
             return None;
@@ -50,7 +43,7 @@ impl Frame {
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));
-        // SAFETY: as in `empty`. The data lies in the vector that `lent` holds a reference to, which nothing can change or
+        // SAFETY: as in `copy_of`. The data lies in the vector that `lent` holds a reference to, which nothing can change or
         // free before `release_buffer` has dropped that reference; libzmq only reads the data, from any thread, as
         // `Vec<u8>` allows.
         let rc = unsafe {
@@ -64,40 +57,22 @@ impl Frame {
         Some(Self(message))
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        let message = (&raw const self.0).cast_mut();
-        // SAFETY: the message is initialised; both calls only read it, in spite of their signature.
-        // Its content is never written after creation and lives as long as `self`; libzmq never
-        // returns a null pointer from an initialised message.
-        unsafe {
-            let data = zmq_sys::zmq_msg_data(message).cast::<u8>();
-            slice::from_raw_parts(data, zmq_sys::zmq_msg_size(message))
-        }
-    }
-
-    /// Returns whether another frame of the same message follows (after `receive`).
-    pub(crate) fn has_more(&self) -> bool {
-        // SAFETY: the message is initialised and only read.
-        unsafe { zmq_sys::zmq_msg_more(&raw const self.0) != 0 }
-    }
-
     /// Sends the frame without blocking. Returns whether libzmq accepted it: an accepted frame is empty afterwards, and
     /// a refused one is unchanged.
     pub(crate) fn send(&mut self, socket: &mut zmq::Socket, has_more: bool) -> bool {
         let flags = if has_more { zmq::DONTWAIT | zmq::SNDMORE } else { zmq::DONTWAIT };
-        without_blocking(|| {
+        loop {
             // SAFETY: the message is initialised and the socket is live, and both are borrowed exclusively. libzmq
             // moves the content out on success and leaves the message alone on failure.
-            unsafe { zmq_sys::zmq_msg_send(&raw mut self.0, socket.as_mut_ptr(), flags) }
-        })
-    }
-
-    /// Receives one frame without blocking and replaces the content with it. Returns whether a frame had arrived.
-    pub(crate) fn receive(&mut self, socket: &mut zmq::Socket) -> bool {
-        without_blocking(|| {
-            // SAFETY: as in `send`; libzmq releases the former content itself.
-            unsafe { zmq_sys::zmq_msg_recv(&raw mut self.0, socket.as_mut_ptr(), zmq::DONTWAIT) }
-        })
+            if unsafe { zmq_sys::zmq_msg_send(&raw mut self.0, socket.as_mut_ptr(), flags) } >= 0 {
+                return true;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+                return false;
+            }
+        }
     }
 }
 
@@ -117,26 +92,25 @@ impl Drop for Frame {
     }
 }
 
-/// Makes a call that does not block, again if a signal interrupted it. Returns false if the call would block, which is
-/// the only other error that `zmq_msg_send` and `zmq_msg_recv` return for a live socket of the types used here.
-fn without_blocking(mut call: impl FnMut() -> c_int) -> bool {
-    loop {
-        if call() >= 0 {
-            return true;
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
-            return false;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::link::receive;
 
     const SHORT: &[u8] = b"adapter/nodes/data";
+
+    impl Frame {
+        fn bytes(&self) -> &[u8] {
+            let message = (&raw const self.0).cast_mut();
+            // SAFETY: the message is initialised; both calls only read it, in spite of their signature.
+            // Its content is never written after creation and lives as long as `self`; libzmq never
+            // returns a null pointer from an initialised message.
+            unsafe {
+                let data = zmq_sys::zmq_msg_data(message).cast::<u8>();
+                std::slice::from_raw_parts(data, zmq_sys::zmq_msg_size(message))
+            }
+        }
+    }
 
     fn long() -> Vec<u8> {
         (0..10_000u32).map(|n| n.to_le_bytes()[0]).collect()
@@ -174,17 +148,14 @@ mod tests {
     fn a_part_that_is_sent_is_kept_until_it_is_received() {
         let context = zmq::Context::new();
         let mut left = context.socket(zmq::PAIR).unwrap();
-        let mut right = context.socket(zmq::PAIR).unwrap();
+        let right = context.socket(zmq::PAIR).unwrap();
         left.bind("inproc://parts").unwrap();
         right.connect("inproc://parts").unwrap();
         let buffer = Arc::new(long());
         assert!(Frame::part_of(&buffer, 0..buffer.len()).unwrap().send(&mut left, false));
         let sent = Arc::downgrade(&buffer);
         drop(buffer);
-        let mut frame = Frame::empty();
-        assert!(frame.receive(&mut right));
-        assert_eq!(frame.bytes(), long());
-        drop(frame);
+        assert_eq!(&*receive(&right).unwrap()[0], long());
         assert_eq!(sent.strong_count(), 0);
     }
 
@@ -200,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn frames_arrive_with_their_more_flag() {
+    fn the_frames_of_a_message_arrive_together() {
         let context = zmq::Context::new();
         let mut left = context.socket(zmq::PAIR).unwrap();
-        let mut right = context.socket(zmq::PAIR).unwrap();
+        let right = context.socket(zmq::PAIR).unwrap();
         left.bind("inproc://frames").unwrap();
         right.connect("inproc://frames").unwrap();
         let mut topic = Frame::copy_of(SHORT).unwrap();
@@ -211,11 +182,8 @@ mod tests {
         assert!(Frame::copy_of(&long()).unwrap().send(&mut left, false));
         assert_eq!(topic.bytes(), b"");
 
-        let mut frame = Frame::empty();
-        assert!(frame.receive(&mut right));
-        assert_eq!((frame.bytes(), frame.has_more()), (SHORT, true));
-        assert!(frame.receive(&mut right));
-        assert_eq!((frame.bytes(), frame.has_more()), (&long()[..], false));
-        assert!(!frame.receive(&mut right));
+        let frames = receive(&right).unwrap();
+        assert_eq!(frames.iter().map(|frame| &**frame).collect::<Vec<_>>(), [SHORT, &long()]);
+        assert!(receive(&right).is_none());
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::socket::{left_ms, set_options};
+use super::socket::{left_ms, receive};
 use super::state::LinkEvent;
 use super::{Link, LinkStatus};
 use crate::bus::ffi::{self, Frame};
@@ -34,11 +34,8 @@ const CANCEL: u8 = 0;
 const HUB: u8 = 0;
 
 pub(in crate::bus) struct Dialled {
-    socket: zmq::Socket,
     pub(in crate::bus) endpoint: Arc<EndpointState>,
     link: Link,
-    /// A payload that libzmq refused after it had accepted its topic.
-    unsent: Option<Frame>,
     /// The last message was refused.
     pub(in crate::bus) is_full: bool,
     /// The hub has subscribed, and its pipe does not get everything yet.
@@ -64,13 +61,10 @@ impl Dialled {
         ffi::set_nodrop_and_manual(&mut socket)?;
         socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
         socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
-        set_options(&socket)?;
-        let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, poller)?;
+        let link = Link::connect(context, socket, &endpoint.address, SocketRole::Subscribes, poller)?;
         Ok(Self {
-            socket,
             endpoint,
             link,
-            unsent: None,
             is_full: false,
             is_subscribing: false,
             unread_since: None,
@@ -97,15 +91,8 @@ impl Dialled {
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
     /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while the pipe
     /// is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame with it,
-    /// and one that appears in between gets nothing of this message. So the hub never sees half a message. If a payload is
-    /// refused all the same, it is sent before the next message.
+    /// and one that appears in between gets nothing of this message. So the hub never sees half a message.
     fn send(&mut self, message: &WireMessage) -> bool {
-        if let Some(mut payload) = self.unsent.take()
-            && !try_send_frame(&mut self.socket, &mut payload, false)
-        {
-            self.unsent = Some(payload);
-            return false;
-        }
         // Both frames are made before one is sent.
         let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
         let payload = match message.shared_payload() {
@@ -113,14 +100,25 @@ impl Dialled {
             None => Frame::copy_of(message.payload()),
         };
         let Some(mut payload) = payload else { return false };
-        if !try_send_frame(&mut self.socket, &mut topic, true) {
+        if !self.try_send_frame(&mut topic, true) {
             return false;
         }
-        if !try_send_frame(&mut self.socket, &mut payload, false) {
-            debug_assert!(false, "libzmq refuses no payload after it has accepted its topic");
-            self.unsent = Some(payload);
-        }
+        let is_sent = self.try_send_frame(&mut payload, false);
+        debug_assert!(is_sent, "libzmq refuses no payload after it has accepted its topic");
         true
+    }
+
+    /// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
+    fn try_send_frame(&mut self, frame: &mut Frame, has_more: bool) -> bool {
+        let socket = &mut self.link.socket;
+        if frame.send(socket, has_more) {
+            return true;
+        }
+        // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
+        // does not know of. This makes it read them.
+        let events = socket.get_events();
+        debug_assert!(events.is_ok(), "a live socket tells its events");
+        frame.send(socket, has_more)
     }
 
     /// Reads what happened to the connection and whether the hub has subscribed. Calls `on_status` for each new status.
@@ -135,7 +133,7 @@ impl Dialled {
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
         // one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before the loss
         // of the old connection would be forgotten with the old connection.
-        self.link.update(&mut self.socket, now, waker, &mut |status| {
+        self.link.update(now, waker, &mut |status| {
             is_lost |= status.is_err();
             on_status(&endpoint, status);
         });
@@ -144,19 +142,18 @@ impl Dialled {
             self.subscriptions.leave(HUB);
         }
         self.unread_since = Some(now);
-        let mut frame = Frame::empty();
         for _ in 0..READ_AT_ONCE {
-            if !frame.receive(&mut self.socket) {
+            let Some(frames) = receive(&self.link.socket) else {
                 self.unread_since = None;
                 break;
-            }
-            self.take_subscription(frame.bytes());
+            };
+            frames.first().into_iter().for_each(|frame| self.take_subscription(frame));
         }
         // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after the end of
         // the pipe, until the frames are read that it adds then. So everything is read first.
         if self.is_subscribing && self.unread_since.is_none() {
             self.is_subscribing = false;
-            let subscribed = self.socket.set_subscribe(b"");
+            let subscribed = self.link.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
             let connected = self.link.state.on_event(LinkEvent::Subscription, now);
             connected.into_iter().for_each(|status| on_status(&endpoint, status));
@@ -186,21 +183,9 @@ impl Dialled {
 
     /// Closes the socket. libzmq continues to send until `stop_at`; without it, it sends nothing more.
     pub(in crate::bus) fn close(self, stop_at: Option<Instant>) {
-        let set = self.socket.set_linger(left_ms(stop_at));
+        let set = self.link.socket.set_linger(left_ms(stop_at));
         debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
     }
-}
-
-/// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
-fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_more: bool) -> bool {
-    if frame.send(socket, has_more) {
-        return true;
-    }
-    // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
-    // does not know of. This makes it read them.
-    let events = socket.get_events();
-    debug_assert!(events.is_ok(), "a live socket tells its events");
-    frame.send(socket, has_more)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! | `probe` | the addresses of a name, and why an endpoint is not connected |
 //! | `socket` | what all sockets that dial need of libzmq |
 //!
-//! A [`Link`] drives the state machine of one socket with what libzmq's monitor and the probes find out.
+//! A [`Link`] has one socket, and drives its state machine with what libzmq's monitor and the probes find out.
 //!
 //! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes look
 //! names up: at the start, and again while there is no connection, so that a hub that gets another address is found.
@@ -25,16 +25,17 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
 
 use probe::ProbeReport;
+use socket::set_options;
 use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
-use super::ffi::{self, Frame};
-use crate::bus::poller::Poller;
-use crate::bus::waker::Waker;
+use super::ffi;
+use super::poller::Poller;
+use super::waker::Waker;
 use crate::zmtp::SocketRole;
 
 pub(super) use dialled::Dialled;
-pub(super) use socket::{set_options, with_context};
+pub(crate) use socket::{receive, with_context};
 pub use state::{LinkStatus, NotConnected};
 
 /// The events of libzmq's monitor that say something new about the link. `DISCONNECTED` follows each of the
@@ -48,11 +49,10 @@ const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
 /// The event whose value is the descriptor of a new connection.
 const CONNECTED: zmq::SocketEvent = zmq::SocketEvent::CONNECTED;
 
-type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
-
-pub(super) struct Link {
+pub(crate) struct Link {
+    pub(crate) socket: zmq::Socket,
     /// As it was written, perhaps with a name.
-    address: Endpoint,
+    pub(crate) address: Endpoint,
     /// What libzmq dials; `None` until the first address of a name is known.
     dialled: Option<Endpoint>,
     state: LinkState,
@@ -64,13 +64,14 @@ pub(super) struct Link {
 impl Link {
     /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for what [`Link::update`] reads, and for
     /// the socket.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         context: &zmq::Context,
-        socket: &mut zmq::Socket,
+        socket: zmq::Socket,
         address: &Endpoint,
         role: SocketRole,
         poller: &Poller,
     ) -> io::Result<Self> {
+        set_options(&socket)?;
         socket.set_ipv6(address.is_ipv6())?;
         // The socket is monitored before it connects, or events would be missed.
         let monitor_address = format!("inproc://monitor-{}", socket.get_fd()?);
@@ -79,31 +80,25 @@ impl Link {
         let monitor = context.socket(zmq::PAIR)?;
         monitor.set_linger(0)?;
         monitor.connect(&monitor_address)?;
-        poller.add(ffi::descriptor(socket)?)?;
+        poller.add(ffi::descriptor(&socket)?)?;
         poller.add(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(role, is_named, Instant::now());
-        let mut link = Self { address, dialled: None, state, monitor, probe: None };
+        let mut link = Self { socket, address, dialled: None, state, monitor, probe: None };
         if !is_named {
-            link.dial(socket, link.address.clone())?;
+            link.dial(link.address.clone())?;
         }
         Ok(link)
     }
 
     /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. A probe wakes `waker`.
-    pub(super) fn update(
-        &mut self,
-        socket: &mut zmq::Socket,
-        now: Instant,
-        waker: &Arc<Waker>,
-        on_status: &mut OnLinkStatus<'_>,
-    ) {
+    pub(crate) fn update(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
         while let Some(event) = self.next_event() {
             self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
         }
         while let Some(report) = self.next_report() {
             match report {
-                ProbeReport::Addresses(found) => self.dial_one_of(socket, &found, now),
+                ProbeReport::Addresses(found) => self.dial_one_of(&found, now),
                 ProbeReport::End(status) => {
                     self.probe = None;
                     self.state.on_event(LinkEvent::Probed(status), now).into_iter().for_each(&mut *on_status);
@@ -117,7 +112,7 @@ impl Link {
                     // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call that
                     // fails here is repeated when the next reconnect is due.
                     if let Some(dialled) = self.dialled.clone() {
-                        let _ = self.dial(socket, dialled);
+                        let _ = self.dial(dialled);
                     }
                 }
                 LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
@@ -126,34 +121,35 @@ impl Link {
     }
 
     /// Dials the first of the addresses that a name has now, unless the one that is dialled is one of them.
-    fn dial_one_of(&mut self, socket: &mut zmq::Socket, found: &[SocketAddr], now: Instant) {
+    fn dial_one_of(&mut self, found: &[SocketAddr], now: Instant) {
         let Some(first) = found.first() else { return };
         let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
         let is_dialled = dialled.is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
         // What a publisher sent before it was lost is read first. The next probe looks the name up again.
-        let is_unread = || socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
+        let is_unread = || self.socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
         if is_dialled || self.state.has_handshake() || self.state.role == SocketRole::Publishes && is_unread() {
             return;
         }
         // After a failure a reconnect becomes due, as after a loss.
-        let is_dialled = self.dial(socket, Endpoint::at(*first)).is_ok();
-        let event = if is_dialled { LinkEvent::Redialled } else { LinkEvent::Lost };
+        let is_dialled = self.dial(Endpoint::at(*first)).is_ok();
+        let event = if is_dialled { LinkEvent::Retrying } else { LinkEvent::Lost };
         let reported = self.state.on_event(event, now);
         debug_assert_eq!(reported, None, "there was no connection");
     }
 
     /// Lets libzmq dial `address` in the place of what it dials now. What it has not sent there is lost.
-    fn dial(&mut self, socket: &mut zmq::Socket, address: Endpoint) -> io::Result<()> {
+    fn dial(&mut self, address: Endpoint) -> io::Result<()> {
         if let Some(former) = self.dialled.take() {
-            let _ = ffi::disconnect(socket, former.as_str());
+            let _ = ffi::disconnect(&mut self.socket, former.as_str());
             // A subscription of the former connection must not count for the next one.
-            while self.state.role == SocketRole::Subscribes && Frame::empty().receive(socket) {}
+            while self.state.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
         }
         let dialled = self.dialled.insert(address);
-        ffi::connect(socket, dialled.as_str())
+        ffi::connect(&mut self.socket, dialled.as_str())
     }
 
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    /// Returns when [`Link::update`] must be called even if nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.state.deadline()
     }
 
@@ -169,18 +165,11 @@ impl Link {
     /// Returns the next event of the monitor, or `None` if there is none. Lets the kernel watch a new connection.
     fn next_event(&mut self) -> Option<LinkEvent> {
         loop {
-            let mut frame = Frame::empty();
-            if !frame.receive(&mut self.monitor) {
-                return None;
-            }
-            if frame.has_more() {
-                // The second frame of an event is the address, which is known already.
-                let received = Frame::empty().receive(&mut self.monitor);
-                debug_assert!(received, "the frames of one message arrive together");
-            }
+            // The second frame of an event is the address, which is known already.
+            let frames = receive(&self.monitor)?;
+            let (number, value) = frames.first()?.split_first_chunk()?;
             // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
-            let (number, value) =
-                frame.bytes().split_first_chunk().map(|(number, value)| (u16::from_ne_bytes(*number), value))?;
+            let number = u16::from_ne_bytes(*number);
             if number == CONNECTED.to_raw()
                 && let Some(descriptor) = value.first_chunk().map(|value| RawFd::from_ne_bytes(*value))
                 && let Some(peer) = self.dialled.as_ref().and_then(Endpoint::numeric)

@@ -1,4 +1,5 @@
-//! What the sockets that dial need of libzmq: its threads, its options, keep-alive, and the time to send the rest.
+//! What the sockets that dial need of libzmq: its threads, its options, keep-alive, messages received, and the time to send
+//! the rest.
 //!
 //! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
 //! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
@@ -36,9 +37,7 @@ const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 /// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
 /// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the system
 /// allows too few threads, libzmq would abort the process.
-pub(in crate::bus) fn with_context<T: Send>(
-    open: impl FnOnce(&zmq::Context) -> T + Send,
-) -> io::Result<(zmq::Context, T)> {
+pub(crate) fn with_context<T: Send>(open: impl FnOnce(&zmq::Context) -> T + Send) -> io::Result<(zmq::Context, T)> {
     try_threads()?;
     let context = zmq::Context::new();
     let opened = thread::scope(|scope| {
@@ -66,7 +65,7 @@ fn try_threads() -> io::Result<()> {
 }
 
 /// Sets the options of all sockets that dial.
-pub(in crate::bus) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
+pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_linger(0)?;
     socket.set_reconnect_ivl(RECONNECT_MS)?;
     socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
@@ -92,6 +91,26 @@ pub(super) fn keep_alive(descriptor: RawFd, peer: SocketAddr) -> io::Result<()> 
 /// Compares two addresses without what names the zone, which may be a number or the name of an interface.
 pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+/// Receives a message without blocking. Returns its frames, or `None` if none has arrived.
+pub(crate) fn receive(socket: &zmq::Socket) -> Option<Vec<zmq::Message>> {
+    let mut frames = Vec::new();
+    loop {
+        let mut frame = zmq::Message::new();
+        match socket.recv(&mut frame, zmq::DONTWAIT) {
+            Ok(()) => frames.push(frame),
+            Err(zmq::Error::EINTR) => continue,
+            Err(error) => {
+                debug_assert_eq!(error, zmq::Error::EAGAIN);
+                debug_assert!(frames.is_empty(), "the frames of one message arrive together");
+                return None;
+            }
+        }
+        if frames.last().is_some_and(|frame| !frame.get_more()) {
+            return Some(frames);
+        }
+    }
 }
 
 pub(super) fn left_ms(deadline: Option<Instant>) -> i32 {

@@ -71,10 +71,8 @@ pub(super) enum LinkEvent {
     Handshake,
     Subscription,
     Lost,
-    /// libzmq will connect again by itself.
+    /// libzmq will connect again by itself, or was told another address.
     Retrying,
-    /// libzmq was told another address.
-    Redialled,
     /// A probe has ended.
     Probed(LinkStatus),
 }
@@ -155,14 +153,10 @@ impl LinkState {
                 self.report(Err(NotConnected::Closed))
             }
             LinkEvent::Retrying => {
-                if matches!(self.phase, LinkPhase::Lost(_)) {
-                    self.phase = LinkPhase::Connecting;
+                if !self.has_handshake() {
+                    (self.phase, self.is_subscribed) = (LinkPhase::Connecting, false);
                 }
                 self.hasten_first_probe(now);
-                None
-            }
-            LinkEvent::Redialled => {
-                (self.phase, self.is_subscribed) = (LinkPhase::Connecting, false);
                 None
             }
             LinkEvent::Probed(_) if self.has_handshake() => {

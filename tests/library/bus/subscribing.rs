@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Received, Subscriber};
+use adapter_gateway::commands::{Received, Subscriber};
 
 use super::rig::{PATIENCE, Running, hub, hub_at, number_in};
 

@@ -5,7 +5,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Subscriber, Unavailable};
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Unavailable};
+use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually};

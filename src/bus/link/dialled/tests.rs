@@ -219,11 +219,11 @@ fn the_first_message_to_a_hub_at_another_address_arrives() {
         drop(hub);
         hub = next;
         dialler.wait_connected(false, None);
-        let Dialled { socket, link, .. } = &mut dialler.dialled;
+        let link = &mut dialler.dialled.link;
         let former = link.dialled.clone().and_then(|dialled| dialled.numeric()).unwrap();
-        link.dial_one_of(socket, &[hub.address, former], Instant::now());
+        link.dial_one_of(&[hub.address, former], Instant::now());
         assert_eq!(link.dialled, Some(Endpoint::at(former)), "the name has this address still");
-        link.dial_one_of(socket, &[hub.address], Instant::now());
+        link.dial_one_of(&[hub.address], Instant::now());
         assert_eq!(link.dialled, Some(Endpoint::at(hub.address)));
     }
 }

@@ -1,4 +1,4 @@
-use LinkEvent::{Handshake, Lost, Probed, Redialled, Retrying, Subscription};
+use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
 use LinkStep::{Probe, Reconnect};
 use NotConnected::{Closed, Refused, Silent};
 
@@ -206,14 +206,14 @@ fn a_name_is_looked_up_at_once_and_again_while_there_is_no_connection() {
         |start| LinkState::new(SocketRole::Subscribes, true, start),
         &[
             (0, None, None, &[Probe], Some(750)),
-            (1, Some(Redialled), None, &[], Some(750)),
+            (1, Some(Retrying), None, &[], Some(750)),
             (2, Some(Probed(Ok(()))), None, &[], Some(750)),
             (3, Some(Handshake), None, &[], Some(253)),
             (3, Some(Subscription), CONNECTED, &[], None),
             (10, Some(Lost), not(Closed), &[], Some(1_010)),
             (10, Some(Retrying), None, &[], Some(1_010)),
             (1_010, None, None, &[Probe], None),
-            (1_011, Some(Redialled), None, &[], None),
+            (1_011, Some(Retrying), None, &[], None),
             (1_012, Some(Probed(Ok(()))), None, &[], Some(2_012)),
         ],
     );
@@ -229,7 +229,7 @@ fn a_subscription_counts_for_no_connection_to_another_address() {
         ];
         [&redial[..], steps, &[(2_000, Some(next), None, &[], Some(2_250))]].concat()
     };
-    let redialled: &[Row] = &[(2, Some(Redialled), None, &[], Some(1_001)), (1_001, None, None, &[Probe], None)];
+    let redialled: &[Row] = &[(2, Some(Retrying), None, &[], Some(1_001)), (1_001, None, None, &[Probe], None)];
     check("another address", SocketRole::Subscribes, &after_a_stale_one(Handshake, redialled));
     let forgotten: &[Row] = &[(1_001, None, None, &[Reconnect, Probe], Some(2_001))];
     check("a protocol error", SocketRole::Subscribes, &after_a_stale_one(Handshake, forgotten));

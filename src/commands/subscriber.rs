@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::config::BusError;
-use super::endpoint::Endpoint;
-use super::ffi::Frame;
-use super::link::{Link, LinkStatus, set_options, with_context};
-use super::poller::Poller;
-use super::waker::Waker;
+use crate::bus::waker::Waker;
+use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, receive, with_context};
 use crate::zmtp::SocketRole;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
@@ -23,20 +19,14 @@ type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
 
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
-    sockets: Vec<SubSocket>,
-    /// The socket whose turn it is, so that no hub is heard alone.
+    links: Vec<Link>,
+    /// The link whose turn it is, so that no hub is heard alone.
     turn: usize,
     /// Messages left of the batch.
     batch_left: u32,
     on_status: Box<OnStatus>,
     interrupter: Interrupter,
     poller: Poller,
-}
-
-struct SubSocket {
-    endpoint: Endpoint,
-    socket: zmq::Socket,
-    link: Link,
 }
 
 /// The result of [`Subscriber::recv`].
@@ -74,12 +64,11 @@ impl Subscriber {
         let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
         let poller = Poller::new(&interrupter.waker)?;
         let open = |context: &zmq::Context| {
-            let connect =
-                |endpoint| SubSocket::connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint));
+            let connect = |endpoint| connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint));
             endpoints.iter().map(connect).collect::<Result<Vec<_>, _>>()
         };
-        let sockets = with_context(open)?.1?;
-        Ok(Self { sockets, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
+        let links = with_context(open)?.1?;
+        Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
     }
 
     /// Calls `on_status` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
@@ -113,70 +102,44 @@ impl Subscriber {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return None;
             }
-            let until = self.sockets.iter().filter_map(|socket| socket.link.deadline()).chain(until).min();
+            let until = self.links.iter().filter_map(Link::deadline).chain(until).min();
             self.poller.wait(until, &mut Vec::new());
         }
     }
 
     fn update(&mut self) {
         let (now, on_status) = (Instant::now(), &mut self.on_status);
-        for SubSocket { endpoint, socket, link } in &mut self.sockets {
-            let mut report = |status| on_status(endpoint, &status);
-            link.update(socket, now, &self.interrupter.waker, &mut report);
+        for link in &mut self.links {
+            let endpoint = link.address.clone();
+            link.update(now, &self.interrupter.waker, &mut |status| on_status(&endpoint, &status));
         }
         self.batch_left = BATCH_MESSAGES;
     }
 
-    /// Returns the next message of any socket, or `None` after every socket was found empty.
+    /// Returns the next message of any link, or `None` after every one was found empty.
     fn next_message(&mut self) -> Option<Received> {
-        for _ in 0..self.sockets.len() {
-            self.turn = (self.turn + 1) % self.sockets.len();
-            if let Some(received) = self.sockets.get_mut(self.turn).and_then(SubSocket::receive) {
-                return Some(received);
+        for _ in 0..self.links.len() {
+            self.turn = (self.turn + 1) % self.links.len();
+            if let Some(frames) = self.links.get(self.turn).and_then(|link| receive(&link.socket)) {
+                return Some(match &*frames {
+                    [topic, payload] => Received::Message { topic: topic.to_vec(), payload: payload.to_vec() },
+                    frames => Received::Malformed { frames: frames.len() },
+                });
             }
         }
         None
     }
 }
 
-impl SubSocket {
-    fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], poller: &Poller) -> io::Result<Self> {
-        let mut socket = context.socket(zmq::SUB)?;
-        set_options(&socket)?;
-        socket.set_rcvhwm(RECEIVE_MESSAGES)?;
-        socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
-        if topics.is_empty() {
-            socket.set_subscribe(b"")?;
-        }
-        for topic in topics {
-            socket.set_subscribe(topic.as_bytes())?;
-        }
-        let link = Link::connect(context, &mut socket, endpoint, SocketRole::Publishes, poller)?;
-        Ok(Self { endpoint: endpoint.clone(), socket, link })
+fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], poller: &Poller) -> io::Result<Link> {
+    let socket = context.socket(zmq::SUB)?;
+    socket.set_rcvhwm(RECEIVE_MESSAGES)?;
+    socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
+    if topics.is_empty() {
+        socket.set_subscribe(b"")?;
     }
-
-    fn receive(&mut self) -> Option<Received> {
-        let socket = &mut self.socket;
-        let mut topic = Frame::empty();
-        if !topic.receive(socket) {
-            return None;
-        }
-        let (mut payload, mut frames, mut more) = (Frame::empty(), 1, topic.has_more());
-        while more {
-            let received = payload.receive(socket);
-            debug_assert!(received, "the frames of one message arrive together");
-            if !received {
-                return Some(Received::Malformed { frames });
-            }
-            frames += 1;
-            more = payload.has_more();
-        }
-        if frames != 2 {
-            return Some(Received::Malformed { frames });
-        }
-        let (topic, payload) = (topic.bytes().to_vec(), payload.bytes().to_vec());
-        Some(Received::Message { topic, payload })
-    }
+    topics.iter().try_for_each(|topic| socket.set_subscribe(topic.as_bytes()))?;
+    Link::connect(context, socket, endpoint, SocketRole::Publishes, poller)
 }
 
 impl Interrupter {
