@@ -7,6 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 pub(crate) mod draft;
+pub(crate) mod host;
 pub mod log;
 pub(crate) mod memory;
 pub mod process;

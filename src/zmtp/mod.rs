@@ -30,6 +30,6 @@ pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{
     COMMAND_BYTES, GREETING, GREETING_BYTES, PING_CONTEXT_BYTES, PeerFault, READY_BYTES, SUBSCRIBE_TO_EVERYTHING,
-    SocketRole, check_greeting, parse_ready, put_pong, ready,
+    SocketRole, put_pong, ready,
 };
 pub use wire_message::WireMessage;

@@ -2,12 +2,14 @@
 //! (<https://rfc.zeromq.org/spec/23>).
 
 /// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerFault {
     /// The greeting is not one of ZMTP 3 with the mechanism NULL.
     Greeting,
-    /// The first frame is not `READY`, is too long, or names no socket type of publish/subscribe.
+    /// The first frame is not `READY`, is too long, or does not name one socket type.
     Handshake,
+    /// The socket is of this type, which does not fit.
+    SocketType(String),
     /// A frame has reserved flags, is a divided command, or has a length of more than 63 bits.
     Frame,
     /// A command is too long, or a `PING` is too short.
@@ -72,10 +74,7 @@ impl SocketRole {
 
 /// Checks bytes of the greeting that begin at this offset. The padding of the signature, the minor version and what
 /// follows the mechanism mean nothing.
-///
-/// # Errors
-/// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL.
-pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
+pub(super) fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
     let fit = bytes.iter().zip(at..).all(|(&byte, at)| match at {
         0 => byte == 0xff,
         9 => byte == 0x7f,
@@ -86,19 +85,7 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
     if fit { Ok(()) } else { Err(PeerFault::Greeting) }
 }
 
-/// Reads the READY that these bytes begin with. Returns the socket type of the peer, or `None` if more bytes are needed.
-///
-/// # Errors
-/// Returns an error for another frame, for a torn property, and if there is not exactly one socket type.
-pub fn parse_ready(bytes: &[u8]) -> Result<Option<&[u8]>, PeerFault> {
-    let Some(head) = FrameHead::parse(bytes)? else { return Ok(None) };
-    if !head.is_command || head.body_bytes > READY_BYTES {
-        return Err(PeerFault::Handshake);
-    }
-    let body = bytes.get(head.head_bytes..).and_then(|rest| rest.get(..head.body_bytes as usize));
-    body.map(parse_socket_type).transpose()
-}
-
+/// Returns the socket type that the body of a READY names.
 pub(super) fn parse_socket_type(body: &[u8]) -> Result<&[u8], PeerFault> {
     let mut rest = body.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
     let mut socket_type = None;
@@ -253,10 +240,9 @@ mod tests {
             [(SocketRole::Subscribes, SocketRole::Publishes), (SocketRole::Publishes, SocketRole::Subscribes)]
         {
             assert_eq!((check_greeting(0, &GREETING), GREETING[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
-            let ready = super::ready(peers);
-            let socket_type = parse_ready(ready).unwrap().unwrap();
-            assert_eq!(parse_ready(&ready[..ready.len() - 1]), Ok(None));
-            assert_eq!(SocketRole::of_type(socket_type), Some(role));
+            let (head, body) = super::ready(peers).split_at(2);
+            assert_eq!(head, [COMMAND, body.len() as u8]);
+            assert_eq!(self::role(body), Ok(role));
         }
     }
 
@@ -272,9 +258,7 @@ mod tests {
     }
 
     fn role(body: &[u8]) -> Result<SocketRole, PeerFault> {
-        let frame = [&[6], &(body.len() as u64).to_be_bytes()[..], body].concat();
-        let socket_type = parse_ready(&frame)?.unwrap();
-        SocketRole::of_type(socket_type).ok_or(PeerFault::Handshake)
+        SocketRole::of_type(parse_socket_type(body)?).ok_or(PeerFault::Handshake)
     }
 
     fn ready(properties: &[(&[u8], &[u8])]) -> Vec<u8> {

@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::host;
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location, keepalive};
 use crate::bus::poller::{FIRST_TOKEN, Poller};
+use crate::sys::host;
 use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::SocketRole;
 

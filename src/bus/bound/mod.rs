@@ -3,14 +3,13 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `listener`, `host` | the listening sockets, and whom they accept |
+//! | `listener` | the listening sockets, and whom they accept |
 //! | `peer` | one connection |
 //! | `server` | one turn of the loop: accept, write, read, and what is due |
 //! | `server/inbound` | what peers send |
 //! | `unfinished` | what messages hold that publishers do not complete |
 //! | `reports` | what is counted of peers, and what is told of them |
 
-mod host;
 mod listener;
 mod peer;
 mod reports;

@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
-use crate::zmtp::{GREETING, GREETING_BYTES, PeerFault, SocketRole, check_greeting, parse_ready};
+use crate::zmtp::{GREETING, PeerFault, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,15 +26,19 @@ impl From<io::Error> for NotConnected {
             // A Unix socket whose file is not there.
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused,
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
             _ => Self::Unreachable(error.to_string()),
         }
     }
 }
 
 impl From<PeerFault> for NotConnected {
-    fn from(_: PeerFault) -> Self {
-        Self::NotZmtp
+    fn from(fault: PeerFault) -> Self {
+        match fault {
+            // The name is printed, so a stranger must not choose any text.
+            PeerFault::SocketType(name) if name.bytes().all(|byte| byte.is_ascii_uppercase()) => Self::WrongSide(name),
+            _ => Self::NotZmtp,
+        }
     }
 }
 
@@ -80,42 +84,21 @@ fn shake_hands(addresses: &[SockAddr], role: SocketRole) -> LinkStatus {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     socket.write_all(&GREETING)?;
-    let mut answer = Vec::new();
-    loop {
-        read_more(&mut socket, deadline, &mut answer)?;
-        // The first byte shows most other protocols, whose answers may be shorter than a greeting.
-        let (greeting, ready) = answer.split_at(answer.len().min(GREETING_BYTES));
-        check_greeting(0, greeting)?;
-        let Some(socket_type) = parse_ready(ready)? else { continue };
-        if SocketRole::of_type(socket_type) == Some(role) {
-            return Ok(());
-        }
-        // The name is printed, so a stranger must not choose any text.
-        let is_name = socket_type.iter().all(u8::is_ascii_uppercase);
-        let name = String::from_utf8_lossy(socket_type).into_owned();
-        return Err(if is_name { NotConnected::WrongSide(name) } else { NotConnected::NotZmtp });
-    }
-}
-
-/// Reads what has arrived, at least one byte.
-fn read_more(socket: &mut Socket, deadline: Instant, answer: &mut Vec<u8>) -> io::Result<()> {
-    let mut buffer = [0; 512];
-    loop {
+    let (mut session, mut buffer) = (PeerSession::new(role, 0), [0; 512]);
+    while !session.is_ready() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(NotConnected::Silent);
         }
         socket.set_read_timeout(Some(left))?;
         match socket.read(&mut buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                answer.extend_from_slice(buffer.get(..read).unwrap_or_default());
-                return Ok(());
-            }
+            Ok(0) => return Err(NotConnected::Closed),
+            Ok(read) => session.receive(buffer.get(..read).unwrap_or_default(), &mut |_| {})?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
 }
 
 fn connect(addresses: &[SockAddr]) -> Result<Socket, NotConnected> {
@@ -158,6 +141,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::zmtp::GREETING_BYTES;
 
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()

@@ -221,10 +221,10 @@ impl PeerSession {
         on: &mut dyn FnMut(PeerEvent<'_>),
     ) -> Result<(), PeerFault> {
         if !self.is_ready {
-            let role = SocketRole::of_type(wire::parse_socket_type(&body)?);
-            self.is_ready = role == Some(self.peers);
+            let socket_type = wire::parse_socket_type(&body)?;
+            self.is_ready = SocketRole::of_type(socket_type) == Some(self.peers);
             if !self.is_ready {
-                return Err(PeerFault::Handshake);
+                return Err(PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned()));
             }
             on(PeerEvent::Ready);
             return Ok(());

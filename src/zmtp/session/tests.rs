@@ -207,20 +207,30 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
         body(b"PUB", &[b"\x01X", &(bytes as u32).to_be_bytes()[..], &vec![b'v'; bytes]].concat())
     };
     for (what, ready, publisher, subscriber) in [
-        ("PUB", long(4, &body(b"PUB", b"")), "Ready", "Handshake"),
-        ("XPUB", long(4, &body(b"XPUB", b"")), "Ready", "Handshake"),
-        ("SUB", long(4, &body(b"SUB", b"")), "Handshake", "Ready"),
-        ("XSUB", long(4, &body(b"XSUB", b"")), "Handshake", "Ready"),
-        ("DEALER", long(4, &body(b"DEALER", b"")), "Handshake", "Handshake"),
-        ("identity", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02id\x05Other\0\0\0\0")), "Handshake", "Ready"),
+        ("PUB", long(4, &body(b"PUB", b"")), "Ready", r#"SocketType("PUB")"#),
+        ("XPUB", long(4, &body(b"XPUB", b"")), "Ready", r#"SocketType("XPUB")"#),
+        ("SUB", long(4, &body(b"SUB", b"")), r#"SocketType("SUB")"#, "Ready"),
+        ("XSUB", long(4, &body(b"XSUB", b"")), r#"SocketType("XSUB")"#, "Ready"),
+        ("DEALER", long(4, &body(b"DEALER", b"")), r#"SocketType("DEALER")"#, r#"SocketType("DEALER")"#),
+        (
+            "identity",
+            long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02id\x05Other\0\0\0\0")),
+            r#"SocketType("SUB")"#,
+            "Ready",
+        ),
         ("a torn property", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02i")), "Handshake", "Handshake"),
         ("two types", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03SUB")), "Handshake", "Handshake"),
-        ("the same type twice", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03PUB")), "Ready", "Handshake"),
+        (
+            "the same type twice",
+            long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03PUB")),
+            "Ready",
+            r#"SocketType("PUB")"#,
+        ),
         ("no type", b"\x04\x06\x05READY".to_vec(), "Handshake", "Handshake"),
         ("ERROR", b"\x04\x07\x05ERROR\0".to_vec(), "Handshake", "Handshake"),
         ("a PING", b"\x04\x07\x04PING\0\0".to_vec(), "Handshake", "Handshake"),
         ("a subscription", b"\x00\x01".to_vec(), "Handshake", "Handshake"),
-        ("1,024 bytes", long(4, &padded(1_024)), "Ready", "Handshake"),
+        ("1,024 bytes", long(4, &padded(1_024)), "Ready", r#"SocketType("PUB")"#),
         ("the head of 1,025 bytes", long(4, &padded(1_025))[..9].to_vec(), "Handshake", "Handshake"),
         ("a reserved flag", b"\x80".to_vec(), "Frame", "Frame"),
     ] {

@@ -155,29 +155,30 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
     if !ready.is_whole() {
         return Ok(());
     }
-    let publishes = publishes(ready.body).ok_or(PeerFault::Handshake)?;
-    if publishes != (role == SocketRole::Publishes) {
-        return Err(PeerFault::Handshake);
+    let socket_type = socket_type(ready.body).ok_or(PeerFault::Handshake)?;
+    let publishes = role == SocketRole::Publishes;
+    let fitting = if publishes { ["PUB", "XPUB"] } else { ["SUB", "XSUB"] };
+    if !fitting.iter().any(|fitting| fitting.as_bytes() == socket_type) {
+        return Err(PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned()));
     }
     said.push(Said::Ready);
     if publishes { read_messages(rest, said) } else { read_subscriptions(rest, said) }
 }
 
-/// Returns whether the peer publishes or subscribes, or `None` if its READY does not say it.
-fn publishes(ready: &[u8]) -> Option<bool> {
+/// Returns the type of the peer's socket, or `None` if its READY does not say it.
+fn socket_type(ready: &[u8]) -> Option<&[u8]> {
     let mut properties = ready.strip_prefix(b"\x05READY")?;
-    let mut roles = BTreeSet::new();
+    let mut types = BTreeSet::new();
     while let Some((&name_bytes, rest)) = properties.split_first() {
         let (name, rest) = rest.split_at_checked(name_bytes.into())?;
         let (length, rest) = rest.split_at_checked(4)?;
         let (value, rest) = rest.split_at_checked(u32::from_be_bytes(length.try_into().unwrap()) as usize)?;
         if name == b"Socket-Type" {
-            let publishes = value == b"PUB" || value == b"XPUB";
-            roles.insert((publishes || value == b"SUB" || value == b"XSUB").then_some(publishes)?);
+            types.insert(value);
         }
         properties = rest;
     }
-    if roles.len() == 1 { roles.pop_first() } else { None }
+    if types.len() == 1 { types.pop_first() } else { None }
 }
 
 fn read_command(frame: &Frame<'_>, said: &mut Vec<Said>) -> Result<(), PeerFault> {

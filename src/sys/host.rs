@@ -1,4 +1,4 @@
-//! The address that the host of a `tcp://` endpoint stands for, where it is bound.
+//! The address that a host stands for, where it is bound.
 //!
 //! | host | address |
 //! |---|---|
@@ -23,7 +23,7 @@ const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// The host is no interface, no address and no known name, nobody tells the address of the name in time, or no interface
 /// has the name that the zone names.
-pub(super) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
+pub(crate) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
     let (host, port) = host_and_port.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port = if port == "*" { 0 } else { port.parse().map_err(|_| io::ErrorKind::InvalidInput)? };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -50,7 +50,7 @@ fn interface_number(zone: &str) -> io::Result<u32> {
 }
 
 /// Returns the name of an interface, or its number if it has no name.
-pub(super) fn interface_name(number: u32) -> String {
+pub(crate) fn interface_name(number: u32) -> String {
     let name = any_socket().and_then(|socket| Ok(netdevice::index_to_name(socket, number)?));
     name.unwrap_or_else(|_| number.to_string())
 }
