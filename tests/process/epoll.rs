@@ -32,9 +32,9 @@ macro_rules! groups {
 }
 
 groups! {
-    bodies: "statuses::bodies::", "A body comes in many reads.";
+    bodies: "statuses::bodies::", "A body comes in many reads, and waits for room.";
     connections: "statuses::connections::", "Connections stay open, and deadlines end the wait for a socket.";
-    limits: "statuses::limits::", "What is refused is read and thrown away, and a body waits for room.";
+    recorded: "statuses::recorded::", "What is refused is read and thrown away.";
     endurance: "endurance::", "Reads and writes wait for slow clients, and accepting pauses.";
     drain: "lifecycle::drain::", "A stop wakes each connection.";
     idle: "lifecycle::running::an_idle_gateway", "An event loop without events sleeps.";

@@ -10,6 +10,12 @@ const HEAD_BYTES: usize = 2048;
 /// The content of every 200, which is a line in a terminal.
 const ACCEPTED: &[u8] = b"{\"status\":\"accepted\"}\n";
 
+/// Fields that every answer has, or that [`Answer::told`] tells in other words.
+const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
+
+/// The field that lets a page read the answer, which every answer to any page has.
+const OPEN_TO_PAGES: (&str, &str) = ("Access-Control-Allow-Origin", "*");
+
 /// One complete answer.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -139,6 +145,30 @@ impl Answer {
             demand(is_text, &format!("a problem without {member}"))?;
         }
         demand(problem["pointer"].is_string() == (self.status == 422), "a pointer without a 422, or the reverse")
+    }
+
+    /// Returns a line with what the answer says, and a line for each unusual field, as in `tests/data`. `published` returns
+    /// the message that a 200 stands for.
+    pub(crate) fn told(&self, published: impl FnOnce() -> String) -> String {
+        let connection = if self.closes() { "close" } else { "keep" };
+        let problem = self.document().map(|problem| {
+            let place = problem["pointer"].as_str().map(|pointer| format!(" at \"{pointer}\"")).unwrap_or_default();
+            format!(", {}{place}: {}", self.kind, problem["detail"].as_str().unwrap_or_default())
+        });
+        let text = match self.status {
+            200 => format!(", published {}", published()),
+            204 => String::new(),
+            _ => problem.unwrap_or(", without content".into()),
+        };
+        let mut told = format!("{} {connection}{text}\n", self.status);
+        for (name, value) in self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())) {
+            // The answer to HTTP/1.0 says that the connection stays.
+            let is_usual = USUAL_FIELDS.contains(&name) && (name, value) != ("Connection", "keep-alive");
+            if !is_usual && (name, value) != OPEN_TO_PAGES {
+                told += &format!("    {name}: {value}\n");
+            }
+        }
+        told
     }
 
     /// Fails unless this is the answer that promises delivery.

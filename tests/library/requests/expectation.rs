@@ -16,12 +16,8 @@ use adapter_gateway::http::policy::AllowedOrigins;
 use adapter_gateway::message::publish::Unavailable;
 use adapter_gateway::message::{Check, Encoding, Vocabulary};
 
-use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};
 use crate::properties::context::Limits;
-
-/// Fields that every answer has, or that the line of the answer shows in other words.
-const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
 
 /// Returns the lines above the outcome: the rule and the limits.
 pub(crate) fn preamble(text: &str) -> String {
@@ -51,7 +47,7 @@ pub(crate) fn limits(text: &str) -> Limits {
             "older" => limits.policy.rules.vocabulary = Vocabulary::Older,
             "newer" => limits.policy.rules.vocabulary = Vocabulary::Newer,
             "msgpack" => limits.policy.encoding = Encoding::Msgpack,
-            "origin" => limits.policy.origins = AllowedOrigins::These([value.into()].into()),
+            "origin" => limits.policy.origins = AllowedOrigins::These(value.split(' ').map(Into::into).collect()),
             _ => panic!("no limit is called {name}"),
         }
     }
@@ -60,41 +56,14 @@ pub(crate) fn limits(text: &str) -> Limits {
 
 /// Returns the outcome, in lines.
 pub(crate) fn render(outcome: &Outcome) -> String {
-    let mut text = String::new();
     let mut published = outcome.published.iter();
-    for answer in &outcome.answers {
-        let connection = if answer.closes() { "close" } else { "keep" };
-        let _ = write!(text, "{} {connection}", answer.status);
-        match answer.status {
-            200 => {
-                let message = published.next().unwrap();
-                let _ = write!(text, ", published {} {}", message.topic, String::from_utf8_lossy(&message.payload));
-            }
-            204 => {}
-            _ => text.push_str(&problem(answer)),
-        }
-        text.push('\n');
-        for (name, value) in &answer.fields {
-            let usual = USUAL_FIELDS.contains(&name.as_str()) || (name, value) == (&ORIGIN.into(), &"*".into());
-            // The answer to HTTP/1.0 says that the connection stays.
-            if !usual || (name == "Connection" && value == "keep-alive") {
-                let _ = writeln!(text, "    {name}: {value}");
-            }
-        }
-    }
-    text.push_str(end(outcome.end));
-    text.push('\n');
-    text
-}
-
-const ORIGIN: &str = "Access-Control-Allow-Origin";
-
-fn problem(answer: &Answer) -> String {
-    let Some(problem) = answer.document() else { return ", without content".into() };
-    let member = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
-    let kind = member("type").rsplit(':').next().unwrap_or_default().to_owned();
-    let place = problem["pointer"].as_str().map(|pointer| format!(" at \"{pointer}\"")).unwrap_or_default();
-    format!(", {kind}{place}: {}", member("detail"))
+    let told = outcome.answers.iter().map(|answer| {
+        answer.told(|| {
+            let message = published.next().unwrap();
+            format!("{} {}", message.topic, String::from_utf8_lossy(&message.payload))
+        })
+    });
+    told.collect::<String>() + end(outcome.end) + "\n"
 }
 
 fn end(end: End) -> &'static str {

@@ -20,7 +20,7 @@
 //! The harness is that of `tests/process`. What depends on the way of waiting for sockets is tested in both ways.
 
 mod certificate_events;
-mod client;
+pub(crate) mod client;
 mod closing;
 mod drain;
 mod failed_handshakes;
@@ -31,7 +31,7 @@ mod kept_pair;
 mod reload;
 mod renewal;
 mod requests;
-mod rig;
+pub(crate) mod rig;
 mod self_signed;
 mod switch_off;
 mod timeouts;

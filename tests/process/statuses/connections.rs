@@ -1,4 +1,4 @@
-//! When a connection is kept and when it is closed, and the order of its answers.
+//! The order of the answers of a connection, their date, and the ends of its waits.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -6,68 +6,6 @@ use super::FINE;
 use crate::support::fixture::Fixture;
 use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
 use crate::support::pipeline;
-use crate::support::subscriber::Message;
-
-#[test]
-fn a_refusal_keeps_the_connection_if_the_end_of_the_request_is_known() {
-    let fixture = Fixture::start();
-    let fine = fixture.request(FINE);
-    let refused = [
-        (fine.clone().target("/"), 404),
-        (fine.clone().method("GET"), 405),
-        (fine.clone().without("Content-Type"), 415),
-        (fixture.request("{\"topic\":}"), 400),
-        (fixture.request("{}"), 422),
-    ];
-    let mut client = fixture.client();
-    for (request, status) in refused {
-        for request in [request.clone(), request.chunked(3)] {
-            let response = client.exchange(&request);
-            assert_eq!((response.status, response.closes()), (status, false));
-            client.exchange(&fine).assert_accepted();
-        }
-    }
-}
-
-#[test]
-fn a_request_with_connection_close_is_answered_and_the_connection_closed() {
-    let (fixture, mut client) = Fixture::start_with_client();
-    client.send(fixture.request(FINE).field("Connection", "close").bytes());
-    let response = client.response();
-    response.assert_accepted();
-    assert!(response.closes());
-    // What follows is not read as a request.
-    client.expect_half_close(&fixture.request(FINE).bytes());
-    assert_eq!(fixture.subscriber.next(), Message::new("t", "{}"));
-    fixture.assert_nothing_more_published();
-}
-
-#[test]
-fn http_1_0_closes_the_connection_without_keep_alive() {
-    let fixture = Fixture::start();
-    let old = fixture.request(FINE).without("Host").version("HTTP/1.0");
-    let mut client = fixture.client();
-    let kept = old.clone().field("Connection", "keep-alive");
-    for _ in 0..2 {
-        let response = client.exchange(&kept);
-        response.assert_accepted();
-        // Without this field, a client of HTTP/1.0 does not know that the connection is kept.
-        let connection = response.field("Connection").unwrap_or_default();
-        assert!(connection.eq_ignore_ascii_case("keep-alive"), "{response:?}");
-    }
-    client.exchange(&old).assert_accepted();
-    client.expect_close();
-}
-
-#[test]
-fn a_target_in_absolute_form_is_the_same_target() {
-    let fixture = Fixture::start();
-    let target = format!("http://localhost:12358{}", fixture.gateway.target());
-    let mut client = fixture.client();
-    client.exchange(&fixture.request(FINE).target(&target)).assert_accepted();
-    let elsewhere = client.exchange(&fixture.request(FINE).target("http://localhost/elsewhere"));
-    assert_eq!(elsewhere.status, 404);
-}
 
 #[test]
 fn a_hundred_requests_in_one_write_are_answered_in_order() {

@@ -1,26 +1,11 @@
-//! The contract's table of statuses, over plain http, row by row and in the order of the table.
+//! The contract's table of statuses. `recorded` has a connection for each row; the others show what takes time, or a part
+//! beside the core.
 
 mod bodies;
 mod connections;
-mod cors;
-mod framing;
-mod limits;
-mod messages;
+mod no_hub;
 mod precedence;
-mod refusals;
+mod recorded;
 mod token;
 
-use crate::support::answer::Answer;
-use crate::support::fixture::Fixture;
-use crate::support::request::Request;
-
 pub(crate) use crate::support::request::FINE;
-
-/// Sends a request, checks that it is refused and that the connection is closed, and returns the answer.
-fn refuse_and_close(fixture: &Fixture, request: &Request) -> Answer {
-    let mut client = fixture.client();
-    let response = client.exchange(request);
-    response.problem();
-    client.expect_close();
-    response
-}

@@ -4,7 +4,6 @@ use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::ladder::{Fault, LADDER, MAX_BODY_BYTES, request_with_faults_from};
 use crate::support::net::dead_endpoint;
-use crate::support::request::Request;
 
 #[test]
 fn the_fault_that_comes_first_in_the_table_is_answered() {
@@ -24,15 +23,5 @@ fn the_fault_that_comes_first_in_the_table_is_answered() {
         if let Some(kind) = kind {
             assert_eq!(response.problem()["type"], format!("urn:adapter-gateway:problem:{kind}"), "{first:?}");
         }
-    }
-}
-
-#[test]
-fn a_preflight_is_answered_before_method_token_and_content_type_are_checked() {
-    let fixture = Fixture::start();
-    for (path, status) in [("/api/message", 204), ("/elsewhere", 404)] {
-        let preflight = Request::post(&format!("{path}?token=wrong"), "").method("OPTIONS").without("Content-Type");
-        let preflight = preflight.field("Content-Type", "text/plain").field("Expect", "tea").without("Content-Length");
-        assert_eq!(fixture.client().exchange(&preflight).status, status, "{path}");
     }
 }
