@@ -1,41 +1,8 @@
-//! The options that change how messages are published, `--hub` and `--encoding`, and the keep-alive of what is dialled.
-
-use std::time::Duration;
+//! The option `--encoding`, the bytes of messages that wait, and the keep-alive of what is dialled.
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, temporary_endpoint};
-
-/// The gateway and its hub run in one process, the subscriber and the publishers of others outside.
-#[test]
-fn the_embedded_hub_forwards_and_counts_messages() {
-    let (_directory, [publishers_side, subscribers_side]) = hub_endpoints();
-    let mut gateway = Gateway::serve().only_hub(&publishers_side, &subscribers_side).start_ready();
-
-    let subscriber = Subscriber::connected(&subscribers_side, "");
-    subscriber.wait_until_subscribed(&gateway);
-    for number in 0..100 {
-        gateway.post(Message::new("t", &format!(r#"{{"n":{number}}}"#)).body()).assert_accepted();
-    }
-    for number in 0..100 {
-        assert_eq!(subscriber.next(), Message::new("t", &format!(r#"{{"n":{number}}}"#)));
-    }
-    let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
-    publisher.connect(&publishers_side).unwrap();
-    let forwarded = eventually("a message of a publisher arrives", || {
-        publisher.send_multipart(["other", "{}"], 0).unwrap();
-        subscriber.next_within(Duration::from_millis(20))
-    });
-    assert_eq!(forwarded, Message::new("other", "{}"));
-    gateway.signal(rustix::process::Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
-    let stopped = gateway.wait_event("stopped");
-    assert_eq!(stopped["accepted"], stopped["published"], "{stopped}");
-    // What was posted is counted as published, and only there.
-    let forwarded = stopped["hub"]["forwarded"].as_u64().unwrap();
-    assert!((1..100).contains(&forwarded), "{stopped}");
-    assert_eq!(stopped["hub"]["dropped"], 0, "{stopped}");
-}
+use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint, temporary_endpoint};
 
 #[test]
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {

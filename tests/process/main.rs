@@ -7,7 +7,7 @@
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
-//! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
+//! | `bus` | Does `--encoding` publish what it promises, do messages that wait keep their bytes, and is a hub watched? |
 //! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
 //! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
 //! | `unix_sockets` | Is everything as by TCP, for this user alone, and is no file taken away or left behind? |

@@ -106,16 +106,24 @@ pub(crate) fn take_until(next: impl FnMut() -> Message, last: &Message) -> Vec<M
     std::iter::repeat_with(next).take_while(|message| message != last).collect()
 }
 
-/// Sends SIGTERM under this load, once so many messages are accepted. Fails unless each message that was answered with 200
-/// is on the bus after the stop, each other request ended with its connection, and the gateway counted what it published.
-pub(crate) fn assert_nothing_is_lost_by_a_stop(gateway: &mut Gateway, bus: &Subscriber, load: Load, accepted: usize) {
+/// Asks for the stop under this load, once so many messages are accepted. Fails unless each message that was answered
+/// with 200 is on the bus after the stop, in the order of its client, each other request ended with its connection, and
+/// the gateway counted what it published.
+pub(crate) fn assert_nothing_is_lost_by_a_stop(
+    gateway: &mut Gateway,
+    bus: &Subscriber,
+    load: Load,
+    accepted: usize,
+    ask: impl FnOnce(&mut Gateway),
+) {
     load.wait_for_many(accepted, "200s", Instant::now(), load::accepted);
-    gateway.signal(Signal::TERM);
+    ask(gateway);
     let stopped = gateway.expect_stopped();
     let answers = load.finish();
     let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
     assert_eq!(bus.next_within(POLL_INTERVAL), None, "more messages are on the bus than the gateway has counted");
-    let report = DeliveryReport::in_any_order(&answers, &received);
+    let report = DeliveryReport::of(&answers, &received);
+    println!("a stop under load: {report}");
     report.assert_nothing_lost();
     assert!(report.refused.keys().all(|outcome| *outcome == Outcome::Unknown), "{report}");
 }

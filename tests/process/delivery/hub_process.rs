@@ -1,39 +1,27 @@
-//! Hubs that are processes of their own: the test binary starts itself again to run a hub.
+//! Hubs that are processes of their own: the test binary starts itself again to run a hub. It binds the publishers' side
+//! only after a subscriber has subscribed. After a restart, a hub without this receives messages before the subscriber
+//! has connected again, and loses them. What arrives would then tell nothing about the gateway.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{self, Bus, BusConfig};
 use rustix::process::Signal;
 
 use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
-use crate::support::load::Load;
 use crate::support::net::free_address;
 use crate::support::process::Process;
-use crate::support::report::{DeliveryReport, take_all};
 use crate::support::subscriber::Subscriber;
 
-/// The environment variable that says which hub to run: `KIND PUBLISHERS SUBSCRIBERS`.
+/// The environment variable that says where to run a hub: `PUBLISHERS SUBSCRIBERS`.
 const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";
-/// How long a gated hub that is asked to end still forwards messages.
+/// How long a hub that is asked to end still forwards messages.
 const END_DELAY: Duration = Duration::from_millis(200);
-/// Messages that a gated hub receives from a publisher before it forwards them.
+/// Messages that a hub receives from a publisher before it forwards them.
 pub(crate) const HUB_MESSAGES: usize = 256;
 /// What a hub prints when its sides are bound.
 const SUBSCRIBERS_CAN_CONNECT: &str = "subscribers can connect";
 const PUBLISHERS_CAN_CONNECT: &str = "publishers can connect";
-
-/// The program of a hub.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum HubKind {
-    /// A hub that binds the publishers' side only after a subscriber has subscribed. After a restart, a hub without
-    /// this receives messages before the subscriber has connected again, and loses them. What arrives would then tell
-    /// nothing about the gateway.
-    Gated,
-    /// The hub of the gateway itself.
-    Embedded,
-}
 
 /// The endpoints of a hub, which may be restarted there.
 #[derive(Clone, Debug)]
@@ -55,34 +43,34 @@ impl HubEndpoints {
 
 impl HubProcess {
     /// Starts a hub and waits until subscribers can connect.
-    pub(crate) fn start(kind: HubKind, endpoints: &HubEndpoints) -> Self {
-        Self::start_as(Command::new(std::env::current_exe().unwrap()), kind, endpoints)
+    pub(crate) fn start(endpoints: &HubEndpoints) -> Self {
+        Self::start_as(Command::new(std::env::current_exe().unwrap()), endpoints)
     }
 
     /// Starts a hub in a network namespace and waits until subscribers can connect.
-    pub(crate) fn start_in(namespace: &str, kind: HubKind, endpoints: &HubEndpoints) -> Self {
+    pub(crate) fn start_in(namespace: &str, endpoints: &HubEndpoints) -> Self {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace]).arg(std::env::current_exe().unwrap());
-        Self::start_as(command, kind, endpoints)
+        Self::start_as(command, endpoints)
     }
 
     /// Starts a hub at free endpoints, connects a subscriber, and waits until publishers can connect.
-    pub(crate) fn start_with_subscriber(kind: HubKind) -> (HubEndpoints, Self, Subscriber) {
+    pub(crate) fn start_with_subscriber() -> (HubEndpoints, Self, Subscriber) {
         let endpoints = HubEndpoints::free();
-        let hub = Self::start(kind, &endpoints);
+        let hub = Self::start(&endpoints);
         let subscriber = Subscriber::connected(&endpoints.subscribers, "");
         hub.wait_open();
         (endpoints, hub, subscriber)
     }
 
-    fn start_as(mut command: Command, kind: HubKind, endpoints: &HubEndpoints) -> Self {
+    fn start_as(mut command: Command, endpoints: &HubEndpoints) -> Self {
         command.args([
             "--exact",
             "delivery::hub_process::runs_a_hub_in_this_process",
             "--nocapture",
             "--test-threads=1",
         ]);
-        command.env(HUB_VARIABLE, format!("{kind:?} {} {}", endpoints.publishers, endpoints.subscribers));
+        command.env(HUB_VARIABLE, format!("{} {}", endpoints.publishers, endpoints.subscribers));
         // The hub ends when its stdin ends, so that no hub outlives the tests.
         command.stdin(Stdio::piped());
         let hub = Self { process: Process::spawn(&mut command) };
@@ -90,7 +78,7 @@ impl HubProcess {
         hub
     }
 
-    /// Waits until publishers can connect, and returns that time. A gated hub waits for a subscriber first.
+    /// Waits until publishers can connect, and returns that time. It waits for a subscriber first.
     pub(crate) fn wait_open(&self) -> Instant {
         self.wait_for(PUBLISHERS_CAN_CONNECT);
         Instant::now()
@@ -125,8 +113,8 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    pub(crate) fn with<'a>(kind: HubKind, arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let (endpoints, hub, subscriber) = HubProcess::start_with_subscriber(kind);
+    pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        let (endpoints, hub, subscriber) = HubProcess::start_with_subscriber();
         let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start_connected();
         subscriber.wait_until_subscribed(&gateway);
         Self { endpoints, hub: Some(hub), subscriber, gateway }
@@ -144,16 +132,10 @@ impl Deployment {
 
     /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.
     pub(crate) fn restart_hub(&mut self) -> Instant {
-        let hub = HubProcess::start(HubKind::Gated, &self.endpoints);
+        let hub = HubProcess::start(&self.endpoints);
         let open = hub.wait_open();
         self.hub = Some(hub);
         open
-    }
-
-    /// Ends the load, waits until everything has arrived, and compares.
-    pub(crate) fn finish(&self, load: Load) -> DeliveryReport {
-        let answers = load.finish();
-        DeliveryReport::of(&answers, &take_all(&self.gateway, &self.subscriber))
     }
 }
 
@@ -161,25 +143,7 @@ impl Deployment {
 #[test]
 fn runs_a_hub_in_this_process() {
     let Ok(hub) = std::env::var(HUB_VARIABLE) else { return };
-    let [kind, publishers, subscribers] = hub.split(' ').collect::<Vec<_>>().try_into().unwrap();
-    match kind {
-        "Gated" => run_gated(publishers, subscribers),
-        "Embedded" => run_embedded(publishers, subscribers),
-        _ => panic!("{hub}"),
-    }
-}
-
-fn run_embedded(publishers: &str, subscribers: &str) {
-    let (publishers, subscribers) = (publishers.parse().unwrap(), subscribers.parse().unwrap());
-    let hub = Some(bus::HubEndpoints { publishers, subscribers });
-    let bus = Bus::start(BusConfig { hub, ..BusConfig::default() }, |_event| {}).unwrap();
-    println!("\n{SUBSCRIBERS_CAN_CONNECT}");
-    println!("{PUBLISHERS_CAN_CONNECT}");
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
-    bus.stop(Duration::from_secs(1));
-}
-
-fn run_gated(publishers: &str, subscribers: &str) {
+    let (publishers, subscribers) = hub.split_once(' ').unwrap();
     let context = zmq::Context::new();
     let downstream = context.socket(zmq::XPUB).unwrap();
     downstream.set_sndhwm(0).unwrap(); // never drops a message, so that any loss happens elsewhere

@@ -3,19 +3,15 @@
 //!
 //! | file | the question it answers |
 //! |---|---|
-//! | `hub_faults` | The hub is killed, stopped, restarted or replaced: what is lost, and what does a client see? |
-//! | `network` | The network to the hub is interrupted: is anything lost? (needs root and a network namespace) |
-//! | `back_pressure` | A subscriber or a hub does not read: is memory bounded, and does every message arrive? |
-//! | `first_and_order` | Does the first message arrive, and do messages keep their order? |
+//! | `hub_faults` | The hub is killed, restarted or replaced: what is lost, and what does a client see? |
+//! | `interruptions` | A subscriber, a hub or the network stops for a while: is memory bounded, and is anything lost? |
 //! | `stopping` | Are accepted messages delivered when the gateway is stopped, in each way there is? |
 //! | `stats` | Does every counter count what its name says? |
 //!
 //! Each test prints a line with what it measured: `cargo test --test process delivery:: -- --nocapture`.
 
-mod back_pressure;
-mod first_and_order;
 mod hub_faults;
 mod hub_process;
-mod network;
+mod interruptions;
 mod stats;
 mod stopping;

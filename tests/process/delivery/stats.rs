@@ -7,12 +7,13 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::hub_process::{Deployment, HubKind};
+use super::hub_process::Deployment;
 use super::stopping::wait_ended;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::load::{Load, Outcome, accepted, message, refused_as};
 use crate::support::net::dead_endpoint;
+use crate::support::report::{DeliveryReport, take_all};
 use crate::support::request::Request;
 use crate::support::{PATIENCE, eventually};
 
@@ -126,7 +127,7 @@ fn refusals_are_counted_by_their_reason() {
 /// With a hub that does not read, each 503 has its reason, the queue reaches its limit, and a full pipe is counted.
 #[test]
 fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
-    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "10"]);
+    let mut deployment = Deployment::with(["--queue", "10"]);
     for round in 1..=2 {
         let before = deployment.gateway.stats();
         deployment.hub().signal(Signal::STOP);
@@ -154,12 +155,13 @@ fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
         );
         deployment.hub().signal(Signal::CONT);
         eventually("an empty queue", || (deployment.gateway.stats()["queue_depth"] == 0).then_some(()));
+        DeliveryReport::of(&answers, &take_all(&deployment.gateway, &deployment.subscriber)).assert_nothing_lost();
     }
 }
 
 #[test]
 fn reconnects_are_counted_for_each_endpoint() {
-    let mut deployment = Deployment::with(HubKind::Gated, ["--bind", "ipc://*"]);
+    let mut deployment = Deployment::with(["--bind", "ipc://*"]);
     let reconnects = |stats: &Value| -> Vec<(bool, u64)> {
         let endpoints = stats["endpoints"].as_array().unwrap();
         endpoints.iter().map(|it| (it["connected"] == true, it["reconnects"].as_u64().unwrap())).collect()

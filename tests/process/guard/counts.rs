@@ -1,16 +1,22 @@
 //! What the events tell of the ports of the bus: where they are, how many subscribers there are, how late the latest is,
 //! and that no message is counted twice or not at all.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, subscribed};
 use crate::support::gateway::{Gateway, is_event};
+use crate::support::lateness::Lateness;
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::Subscriber;
 use crate::support::task::Task;
 use crate::support::{eventually, side_by_side};
+
+/// The longest time that a stop may take on an idle machine, with a drain time of a second.
+const STOP: Duration = Duration::from_secs(5);
 
 fn open(side: Side) -> Rig {
     let arguments = ["--queue", "200", "--stall-timeout", "0", "--drain-timeout", "1"];
@@ -23,7 +29,7 @@ fn count(event: &Value, name: &str) -> u64 {
 
 /// One subscriber reads nothing, and another one everything.
 #[test]
-fn each_accepted_message_is_counted_at_any_time() {
+fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {
     side_by_side(SIDES, |side| {
         const TIMES: usize = 100;
         let mut rig = open(side);
@@ -37,8 +43,10 @@ fn each_accepted_message_is_counted_at_any_time() {
         }
         eventually("the queue is full", || (count(&rig.gateway.stats(), "queue_depth") == 200).then_some(()));
         let poster = posting.finish();
+        let (lateness, asked) = (Lateness::watch(), Instant::now());
         rig.gateway.signal(Signal::TERM);
         assert_eq!(rig.gateway.wait_exit(), 0);
+        lateness.assert_took(asked.elapsed(), STOP);
         let output = rig.gateway.end().stdout;
         let last: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
         assert!(is_event(&last, "stopped"), "{last}");

@@ -24,7 +24,7 @@ fn receive_all(subscriber: &Subscriber) -> Vec<Message> {
 
 #[test]
 fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
-    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
     let other = Subscriber::connected(&rig.endpoints.subscribers, "");
     let mut prober = Poster::to(&rig.gateway, OWN_TOPIC, 0);
     eventually("the other subscriber is served", || {
@@ -57,6 +57,9 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
     let turns = received.windows(2).filter(|two| two[0].topic != two[1].topic).count();
     println!("{turns} times, a message follows that of another sender");
     assert!(received == receive_all(&other), "another subscriber receives another order");
+    // What was posted is counted as published, and only there.
+    let hub = rig.gateway.stats()["hub"].take();
+    assert_eq!((&hub["forwarded"], &hub["dropped"]), (&(2 * MESSAGES).into(), &0.into()), "{hub}");
     rig.assert_unharmed("many senders");
 }
 

@@ -199,7 +199,7 @@ fn a_stop_in_a_turnover_counts_what_is_lost() {
         let drain = ["--drain-timeout", "2"];
         let mut rig = Rig::start(Gateway::serve().arguments(drain), side, Transport::Tcp, OWN_TOPIC);
         let before = rig.gateway.stats()["published"].as_u64().unwrap();
-        let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(20));
+        let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(1_000));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
         let started = Instant::now();
         while started.elapsed() < AT_REST {

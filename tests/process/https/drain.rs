@@ -27,7 +27,9 @@ fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
         let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
         let connect = move || connector.connect(address, "localhost").map(Client::over);
         let load = Load::by(connect, rig.gateway.target(), shape);
-        assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
+        assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL, |gateway| {
+            gateway.signal(Signal::TERM);
+        });
     });
 }
 

@@ -1,15 +1,12 @@
-//! The stop: every message that was answered with 200 reaches the bus, and every request in flight gets an answer.
+//! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::load::{Load, Shape};
 use crate::support::net::{free_address, refuses};
-use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
-use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
+use crate::support::report::assert_answered_during_a_stop;
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
@@ -58,41 +55,4 @@ fn a_client_that_never_finishes_its_request_does_not_delay_the_end() {
     slow.send(request.head());
     assert_eq!(slow.response().status, 100);
     assert_eq!(gateway.terminate().accepted, 0);
-}
-
-/// The number of threads that post.
-const CLIENTS: usize = 4;
-
-/// The number of answers 200 after which the signal is sent.
-const ACCEPTED_BEFORE_THE_SIGNAL: usize = 2000;
-
-#[test]
-fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
-    let bus = Subscriber::bound();
-    for workers in ["1", "2"] {
-        let builder = Gateway::serve().listen(free_address()).connect(bus.endpoint());
-        let mut gateway = builder.arguments(["--workers", workers]).start_connected();
-        let address = gateway.address();
-        let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| usize::MAX };
-        let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
-        assert_nothing_is_lost_by_a_stop(&mut gateway, &bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
-    }
-}
-
-/// The subscriber connects to an endpoint of the gateway itself. There is no hub.
-#[test]
-fn messages_on_a_bound_endpoint_arrive_before_the_end() {
-    let (_directory, endpoint) = temporary_endpoint();
-    let mut gateway = Gateway::serve().bind(&endpoint).start();
-    let bus = Subscriber::connected(&endpoint, "");
-    bus.wait_until_subscribed(&gateway);
-    let mut client = gateway.client();
-    let message = |number: usize| Message::new("t", &format!(r#"{{"number":{number}}}"#));
-    for number in 0..500 {
-        client.exchange(&gateway.request(message(number).body())).assert_accepted();
-    }
-    gateway.terminate();
-    for number in 0..500 {
-        assert_eq!(bus.next(), message(number));
-    }
 }

@@ -11,5 +11,4 @@ mod parent;
 mod readiness;
 mod running;
 mod stdin;
-mod stops;
 mod unread_streams;

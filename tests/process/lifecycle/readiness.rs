@@ -6,7 +6,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway, is_event};
 use crate::support::net::dead_endpoint;
 use crate::support::settings_file::{disabled, enabled, token};
-use crate::support::subscriber::{Subscriber, bound_socket, temporary_endpoint};
+use crate::support::subscriber::{Message, Subscriber, bound_socket, temporary_endpoint};
 
 /// Returns the events up to this one.
 fn events_until(gateway: &mut Gateway, name: &str) -> Vec<Value> {
@@ -34,6 +34,7 @@ fn a_message_that_is_posted_after_ready_is_taken() {
             let url = events.iter().find(|event| is_event(event, "listening")).unwrap()["url"].as_str().unwrap();
             let address = url.split('/').nth(2).unwrap().parse().unwrap();
             crate::support::http::Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+            assert_eq!(bus.next(), Message::new("t", "{}"));
         }
         gateway.terminate();
     }

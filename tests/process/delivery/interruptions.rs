@@ -1,0 +1,161 @@
+//! A subscriber, a hub or the network between stops for a while. Requests are refused meanwhile, memory stays bounded,
+//! and nothing is lost.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::hub_process::{Deployment, HubEndpoints, HubProcess};
+use crate::support::gateway::Gateway;
+use crate::support::lateness::Lateness;
+use crate::support::load::{Load, accepted, refused_as};
+use crate::support::process::{Process, binary};
+use crate::support::report::{DeliveryReport, post_last, take_until};
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::usage::{peak_resident_kib, resident_kib};
+use crate::support::{PATIENCE, skip};
+
+/// Answers that a load gets before, during and after an interruption.
+const SOME: usize = 1_000;
+
+/// Interrupts the way to a subscriber under load until many requests are refused, and ends the interruption then. `next`
+/// returns what the subscriber receives next. Returns how long it took until requests were accepted again.
+fn assert_nothing_is_lost(
+    what: &str,
+    gateway: &Gateway,
+    load: Load,
+    next: impl FnMut() -> Message,
+    [interrupt, resume]: [&dyn Fn(); 2],
+) -> Duration {
+    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    let interrupted = Instant::now();
+    interrupt();
+    let full = load.wait_for_many(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
+    let resumed = Instant::now();
+    resume();
+    let served = load.wait_for_many(SOME, "200s", resumed, accepted).saturating_duration_since(resumed);
+    let answers = load.finish();
+    let report = DeliveryReport::of(&answers, &take_until(next, &post_last(gateway)));
+    println!("{what}: {report}, 503 after {:?}, serves again after {served:?}", full - interrupted);
+    report.assert_nothing_lost();
+    report.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
+    served
+}
+
+#[test]
+fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
+    const KIB: usize = 1024;
+    const MIB: usize = 1024 * KIB;
+    /// The bytes of a message, nearly all of them padding.
+    const MESSAGE_BYTES: usize = 16 * KIB;
+    /// `--max-buffered`: the most bytes in the queue, and the most bytes of bodies in flight.
+    const BUFFERED_BYTES: usize = 8 * MIB;
+    /// The bytes in libzmq's pipe to the hub.
+    const PIPE_BYTES: usize = 256 * MESSAGE_BYTES;
+    /// Buffers of the worker and of libzmq, and the memory that the allocator does not give back.
+    const OTHER_BYTES: usize = 4 * MIB;
+
+    let HubEndpoints { publishers, subscribers } = HubEndpoints::free();
+    let _hub = Gateway::serve().only_hub(&publishers, &subscribers).start_ready();
+    let limit = ["--max-buffered", &BUFFERED_BYTES.to_string()];
+    let gateway = Gateway::serve().connect(&publishers).arguments(limit).start_connected();
+    let subscriber = Process::spawn(binary().args(["listen", "--connect", &subscribers]));
+    subscriber.wait_log("waiting for messages");
+    let next = || {
+        let line = subscriber.next_line(Instant::now() + PATIENCE).expect("a message");
+        let (topic, payload) = line.trim_end_matches('\n').split_once('\t').expect("topic, tab, payload");
+        Message::new(topic, payload)
+    };
+
+    let load = Load::on(&gateway, 2, MESSAGE_BYTES);
+    load.wait_for_many(200, "200s", Instant::now(), accepted);
+    let before = resident_kib(gateway.id());
+    let stop = || subscriber.signal(Signal::STOP);
+    let resume = || {
+        let highest = peak_resident_kib(gateway.id());
+        subscriber.signal(Signal::CONT);
+        let (growth, bound) = (highest.saturating_sub(before), (BUFFERED_BYTES + PIPE_BYTES + OTHER_BYTES) / KIB);
+        println!("{before} KiB before, {highest} KiB at most: {growth} KiB more, bound {bound} KiB");
+        assert!(growth <= bound as u64, "{growth} KiB more, bound {bound} KiB");
+    };
+    assert_nothing_is_lost("subscriber stalled", &gateway, load, next, [&stop, &resume]);
+}
+
+#[test]
+fn a_hub_that_is_stopped_and_continued_loses_nothing() {
+    /// How soon the gateway must serve again, on an idle machine.
+    const SERVES_AGAIN: Duration = Duration::from_secs(5);
+    let Deployment { hub, subscriber, gateway, .. } = Deployment::with(["--queue", "500"]);
+    let (hub, lateness) = (hub.unwrap(), Lateness::watch());
+    let signals = [Signal::STOP, Signal::CONT].map(|signal| {
+        let hub = &hub;
+        move || hub.signal(signal)
+    });
+    let [stop, resume] = signals.each_ref().map(|signal| signal as &dyn Fn());
+    let load = Load::on(&gateway, 3, 4_000);
+    let served = assert_nothing_is_lost("hub stopped", &gateway, load, || subscriber.next(), [stop, resume]);
+    lateness.assert_took(served, SERVES_AGAIN);
+}
+
+/// A network namespace of this process, connected to the outer one by a pair of interfaces. Drop removes it.
+struct Namespace {
+    id: u32,
+}
+
+/// The interfaces have addresses of 198.18.0.0/15, which is reserved for tests (RFC 2544).
+const MAKE_NAMESPACE: &str = "ip netns add $name && ip link add gwo$id type veth peer name gwi$id netns $name &&
+    ip addr add $network.1/24 dev gwo$id && ip -n $name addr add $network.2/24 dev gwi$id &&
+    ip link set gwo$id up && ip -n $name link set gwi$id up";
+
+impl Namespace {
+    /// Makes a namespace. Returns `None` where this is not allowed or `ip` is not installed.
+    fn new() -> Option<Self> {
+        let namespace = Self { id: std::process::id() };
+        namespace.run(MAKE_NAMESPACE).then_some(namespace)
+    }
+
+    fn name(&self) -> String {
+        format!("gateway-test-{}", self.id)
+    }
+
+    fn network(&self) -> String {
+        format!("198.18.{}", self.id % 256)
+    }
+
+    /// Runs a script that knows this namespace. Returns whether it succeeded.
+    fn run(&self, script: &str) -> bool {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env("id", self.id.to_string());
+        shell.env("name", self.name()).env("network", self.network());
+        shell.output().is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.run("ip link delete gwo$id; ip netns delete $name");
+    }
+}
+
+/// Most interruptions are shorter than the time after which the kernel ends a connection.
+#[test]
+fn a_short_interruption_of_the_network_loses_nothing() {
+    let Some(namespace) = Namespace::new() else {
+        return skip("no network namespace can be made here: this needs root and `ip`");
+    };
+    let directory = tempfile::tempdir().unwrap();
+    // Subscribers connect through a socket file, which the interruption does not affect.
+    let endpoints = HubEndpoints {
+        publishers: format!("tcp://{}.2:16130", namespace.network()),
+        subscribers: ipc_endpoint(&directory),
+    };
+    let hub = HubProcess::start_in(&namespace.name(), &endpoints);
+    let subscriber = Subscriber::connected(&endpoints.subscribers, "");
+    hub.wait_open();
+    let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start_connected();
+    let load = Load::on(&gateway, 3, 4_000);
+    let down = || assert!(namespace.run("ip -n $name link set gwi$id down"));
+    let up = || assert!(namespace.run("ip -n $name link set gwi$id up"));
+    assert_nothing_is_lost("network interrupted", &gateway, load, || subscriber.next(), [&down, &up]);
+}
