@@ -7,8 +7,7 @@ use rustls::client::Resumption;
 use rustls::{ClientConfig, HandshakeKind};
 use socket2::SockAddr;
 
-use crate::Failure;
-use crate::connection::Connection;
+use crate::connection::LoadConnection;
 
 /// The tickets that a client keeps, as many as rustls keeps for one server.
 const TICKETS: usize = 8;
@@ -50,26 +49,23 @@ impl Clients {
     }
 
     /// Lets each client connect.
-    pub(crate) fn connect(&self) -> Result<Vec<Connection>, Failure> {
+    pub(crate) fn connect(&self) -> Vec<LoadConnection> {
         self.clients.iter().map(|client| client.connect(&self.address)).collect()
     }
 
     /// Closes the connection of a client, whose request was answered, and opens its next one.
-    pub(crate) fn reconnect(&mut self, index: usize, connection: &mut Connection) -> Result<(), Failure> {
-        let client = self.clients.get_mut(index).ok_or("an answer to an unknown client")?;
+    pub(crate) fn reconnect(&mut self, index: usize, connection: &mut LoadConnection) {
+        let client = &mut self.clients[index];
         let wanted = if client.has_session { self.handshake } else { self.handshake.map(|_| HandshakeKind::Full) };
-        if connection.handshake_kind() != wanted {
-            return Err(format!("a handshake was {:?}, not {wanted:?}", connection.handshake_kind()).into());
-        }
+        assert_eq!(connection.handshake_kind(), wanted, "the handshake");
         client.has_session = true;
-        connection.close()?;
-        *connection = client.connect(&self.address)?;
-        Ok(())
+        let next = client.connect(&self.address);
+        std::mem::replace(connection, next).close();
     }
 }
 
 impl Client {
-    fn connect(&self, address: &SockAddr) -> Result<Connection, Failure> {
-        Connection::begin(address, Some(self.source), self.tls.as_ref())
+    fn connect(&self, address: &SockAddr) -> LoadConnection {
+        LoadConnection::begin(address, Some(self.source), self.tls.as_ref())
     }
 }

@@ -11,9 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustls::ClientConfig;
 use socket2::SockAddr;
 
-use crate::Failure;
 use crate::clients::Clients;
-use crate::connection::{Connection, READ_BYTES};
+use crate::connection::{LoadConnection, READ_BYTES};
 use crate::request::{Answers, Request, since_ns};
 
 /// How long a server may take for its next answer.
@@ -24,7 +23,7 @@ const EVENTS: usize = 256;
 
 /// The connections to one server.
 pub(crate) struct Load {
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     /// The clients, where each request has a connection of its own.
     clients: Option<Clients>,
     epoll: OwnedFd,
@@ -43,23 +42,22 @@ pub(crate) struct Outcome {
 
 impl Load {
     /// Opens this number of connections.
-    pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
-        let connections = (0..count).map(|_| Connection::open(address, tls)).collect::<Result<_, _>>()?;
-        Self::of(connections, None)
+    pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Self {
+        Self::of((0..count).map(|_| LoadConnection::open(address, tls)).collect(), None)
     }
 
     /// Opens the first connection of each client. A request that was answered ends its connection.
-    pub(crate) fn of_clients(clients: Clients) -> Result<Self, Failure> {
-        Self::of(clients.connect()?, Some(clients))
+    pub(crate) fn of_clients(clients: Clients) -> Self {
+        Self::of(clients.connect(), Some(clients))
     }
 
-    fn of(connections: Vec<Connection>, clients: Option<Clients>) -> Result<Self, Failure> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    fn of(connections: Vec<LoadConnection>, clients: Option<Clients>) -> Self {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         for (index, connection) in connections.iter().enumerate() {
-            register(&epoll, index, connection, clients.is_some())?;
+            register(&epoll, index, connection, clients.is_some());
         }
         let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
-        Ok(Self { connections, clients, epoll, events, buffer, answers: Answers::default() })
+        Self { connections, clients, epoll, events, buffer, answers: Answers::default() }
     }
 
     /// Sends the next request on each connection when it has been answered, for `duration`. Puts a timestamp into each
@@ -70,51 +68,50 @@ impl Load {
         request: &mut Request,
         duration: Duration,
         stamps_from: Option<Instant>,
-        pace: impl Fn(u64) -> Result<(), Failure>,
-    ) -> Result<Outcome, Failure> {
+        pace: impl Fn(u64),
+    ) -> Outcome {
         let start = Instant::now();
         let mut sent_ns = vec![0; self.connections.len()];
         let mut delays_ns = Vec::new();
         let mut requests = 0;
-        let mut send = |connection: &mut Connection, sent_ns: &mut u64| {
-            pace(requests)?;
+        let mut send = |connection: &mut LoadConnection, sent_ns: &mut u64| {
+            pace(requests);
             if let Some(from) = stamps_from {
                 *sent_ns = since_ns(from);
                 request.stamp(*sent_ns);
             }
             requests += request.pipelined as u64;
-            connection.send(&request.bytes, request.pipelined)
+            connection.send(&request.bytes, request.pipelined);
         };
         for (connection, sent_ns) in self.connections.iter_mut().zip(&mut sent_ns) {
-            send(connection, sent_ns)?;
+            send(connection, sent_ns);
         }
         let mut busy = self.connections.len();
         while busy > 0 {
-            self.wait(ANSWER_TIMEOUT)?;
+            self.wait(ANSWER_TIMEOUT);
             let over = start.elapsed() >= duration;
             for event in &self.events {
                 let index = event.data.u64() as usize;
-                let connection = self.connections.get_mut(index).ok_or("an event of an unknown connection")?;
-                connection.flush()?;
-                let answered = connection.receive(&mut self.buffer, &mut self.answers)?;
+                let connection = &mut self.connections[index];
+                connection.flush();
+                let answered = connection.receive(&mut self.buffer, &mut self.answers);
                 if answered == 0 || connection.unanswered > 0 {
                     continue;
                 }
-                let sent_ns = sent_ns.get_mut(index).ok_or("an event of an unknown connection")?;
                 if let Some(from) = stamps_from {
-                    delays_ns.push(since_ns(from) - *sent_ns);
+                    delays_ns.push(since_ns(from) - sent_ns[index]);
                 }
                 if let Some(clients) = &mut self.clients {
-                    clients.reconnect(index, connection)?;
-                    register(&self.epoll, index, connection, true)?;
+                    clients.reconnect(index, connection);
+                    register(&self.epoll, index, connection, true);
                 }
                 match over {
                     true => busy -= 1,
-                    false => send(connection, sent_ns)?,
+                    false => send(connection, &mut sent_ns[index]),
                 }
             }
         }
-        Ok(Outcome { requests, elapsed: start.elapsed(), delays_ns })
+        Outcome { requests, elapsed: start.elapsed(), delays_ns }
     }
 
     /// Sends requests at this rate, each on the connection that has been idle longest. A request for which no
@@ -125,7 +122,7 @@ impl Load {
         rate_hz: f64,
         duration: Duration,
         from: Instant,
-    ) -> Result<Outcome, Failure> {
+    ) -> Outcome {
         let (start, start_ns) = (Instant::now(), since_ns(from));
         let mut due_ns = vec![0; self.connections.len()];
         let mut delays_ns = Vec::with_capacity((rate_hz * duration.as_secs_f64()) as usize);
@@ -137,49 +134,48 @@ impl Load {
             let mut now = since_ns(from);
             while sent < total && due(sent) <= now {
                 let Some(index) = idle.pop_front() else { break };
-                let connection = self.connections.get_mut(index).ok_or("an unknown connection")?;
-                *due_ns.get_mut(index).ok_or("an unknown connection")? = due(sent);
+                due_ns[index] = due(sent);
                 request.stamp(due(sent));
-                connection.send(&request.bytes, request.pipelined)?;
+                self.connections[index].send(&request.bytes, request.pipelined);
                 sent += 1;
                 now = since_ns(from);
             }
             let until_next = Duration::from_nanos(due(sent).saturating_sub(now));
-            self.wait(if sent < total && !idle.is_empty() { until_next } else { ANSWER_TIMEOUT })?;
+            self.wait(if sent < total && !idle.is_empty() { until_next } else { ANSWER_TIMEOUT });
             for event in &self.events {
                 let index = event.data.u64() as usize;
-                let connection = self.connections.get_mut(index).ok_or("an event of an unknown connection")?;
-                connection.flush()?;
-                if connection.receive(&mut self.buffer, &mut self.answers)? > 0 {
-                    delays_ns.push(since_ns(from) - due_ns.get(index).ok_or("an event of an unknown connection")?);
+                let connection = &mut self.connections[index];
+                connection.flush();
+                if connection.receive(&mut self.buffer, &mut self.answers) > 0 {
+                    delays_ns.push(since_ns(from) - due_ns[index]);
                     idle.push_back(index);
                 }
             }
         }
-        Ok(Outcome { requests: total, elapsed: start.elapsed(), delays_ns })
+        Outcome { requests: total, elapsed: start.elapsed(), delays_ns }
     }
 
-    /// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
-    fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+    /// Waits for events. One must come within [`ANSWER_TIMEOUT`].
+    fn wait(&mut self, timeout: Duration) {
         self.events.clear();
-        let mut timespec = Timespec::try_from(timeout)?;
+        let mut timespec = Timespec::try_from(timeout).unwrap();
         if timeout < ANSWER_TIMEOUT {
             // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
-            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec))?;
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec)).unwrap();
             timespec = Timespec::default();
         }
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
-            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(0) if timeout == ANSWER_TIMEOUT => panic!("the server did not answer in time"),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("cannot wait: {error}"),
         }
     }
 }
 
 /// Registers a connection once: with edge-triggered events, that never changes. A socket with a single request takes
 /// everything that is sent, so nothing waits for it to take more.
-fn register(epoll: &OwnedFd, index: usize, connection: &Connection, is_single: bool) -> Result<(), Failure> {
+fn register(epoll: &OwnedFd, index: usize, connection: &LoadConnection, is_single: bool) {
     let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
     let interest = if is_single { interest } else { interest | epoll::EventFlags::OUT };
-    Ok(epoll::add(epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?)
+    epoll::add(epoll, connection.socket(), epoll::EventData::new_u64(index as u64), interest).unwrap();
 }

@@ -4,9 +4,14 @@
 //! subscriber another. Every answer is checked, and every message is counted at the subscriber. Only servers that ran
 //! at the same time are compared.
 
-#[allow(dead_code, clippy::indexing_slicing, clippy::panic, reason = "shared with the tests, which use all of it")]
-#[path = "../../tests/support/answer.rs"]
-mod answer;
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a bench that finds something unexpected must stop at that place, and has no result"
+)]
+
 mod clients;
 mod comparison;
 mod connection;
@@ -22,9 +27,9 @@ mod request;
 mod results;
 mod servers;
 mod subscriber;
-#[allow(dead_code, clippy::expect_used, reason = "shared with the tests")]
-#[path = "../../tests/support/tls.rs"]
-mod tls;
+#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+#[path = "../../tests/support/mod.rs"]
+mod support;
 mod workloads;
 
 use std::fs;
@@ -34,17 +39,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use argh::FromArgs;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use cores::Cores;
 use measure::{Bench, Scenario};
 use results::Results;
 use servers::{Programs, Selected};
 use subscriber::Subscriber;
+use support::usage::raise_descriptors;
 use workloads::{WORKLOADS, Workload};
-
-/// Any error because of which there is no result.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Compares the gateway with its peers.
 #[derive(FromArgs)]
@@ -78,7 +80,7 @@ struct Arguments {
     write: bool,
 }
 
-/// The status of a process that has no result. Status 1 says that this build is slower.
+/// The status of a process that has no result, as when it panics. Status 1 says that this build is slower.
 const NO_RESULT: u8 = 2;
 
 /// The fewest rounds that show how much a figure differs from round to round.
@@ -135,46 +137,42 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::from_command_line()).unwrap_or_else(|failure| {
-        eprintln!("{failure}");
-        ExitCode::from(NO_RESULT)
-    })
+    std::panic::catch_unwind(|| run(&Arguments::from_command_line())).unwrap_or(ExitCode::from(NO_RESULT))
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let cores = Cores::choose()?;
+fn run(arguments: &Arguments) -> ExitCode {
+    let cores = Cores::choose();
     // This process opens up to ten thousand connections.
-    let descriptors = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, maximum: descriptors.maximum })?;
+    raise_descriptors();
     // The open loop sends requests as exactly in time as its sleeps end.
-    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let programs = Programs::build(arguments.selected(), arguments.against.clone())?;
-    cores.run_on_load_core()?;
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap();
+    let programs = Programs::build(arguments.selected(), arguments.against.clone());
+    cores.run_on_load_core();
     let start = Instant::now();
-    let subscriber = Subscriber::bind(start)?;
+    let subscriber = Subscriber::bind(start);
     let bench = Bench { programs, cores, start, subscriber, duration: arguments.duration() };
-    let measured = measure_all(&bench, arguments)?;
+    let measured = measure_all(&bench, arguments);
     let aims = report::aims(&measured);
     if !arguments.quick {
         println!("{aims}");
     }
     if arguments.write {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
-        fs::write(directory.join("end_to_end.svg"), plot::draw(&measured))?;
+        fs::write(directory.join("end_to_end.svg"), plot::draw(&measured)).unwrap();
         let tables = measured.iter().map(|(workload, results)| report::medians(workload, results) + "\n");
-        report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()))?;
+        report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()));
     }
     if let Some(file) = &arguments.json {
-        fs::write(file, format!("{:#}\n", json::document(&measured, arguments.fail_above)))?;
+        fs::write(file, format!("{:#}\n", json::document(&measured, arguments.fail_above))).unwrap();
     }
-    let Some(bound) = arguments.fail_above else { return Ok(ExitCode::SUCCESS) };
-    let compared = report::compared(&measured, bound).ok_or("no row has figures of both builds")?;
+    let Some(bound) = arguments.fail_above else { return ExitCode::SUCCESS };
+    let compared = report::compared(&measured, bound).expect("a row has figures of both builds");
     println!("{}", compared.text);
-    Ok(if compared.is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if compared.is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Measures the workloads that are asked for, and prints the results of each.
-fn measure_all(bench: &Bench, arguments: &Arguments) -> Result<Vec<(&'static Workload, Results)>, Failure> {
+fn measure_all(bench: &Bench, arguments: &Arguments) -> Vec<(&'static Workload, Results)> {
     let mut measured = Vec::new();
     for workload in WORKLOADS {
         let is_asked_for = arguments.only.as_ref().is_none_or(|part| workload.name.contains(part.as_str()));
@@ -191,9 +189,9 @@ fn measure_all(bench: &Bench, arguments: &Arguments) -> Result<Vec<(&'static Wor
             eprintln!("skipped: {}, because {} gives its rate", workload.name, of.name());
             continue;
         }
-        let results = Results::measure(bench, workload, arguments.rounds)?;
+        let results = Results::measure(bench, workload, arguments.rounds);
         println!("{}", report::medians(workload, &results));
         measured.push((workload, results));
     }
-    Ok(measured)
+    measured
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Seek;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,16 +10,16 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};
 
-use crate::Failure;
 use crate::clients::Clients;
 use crate::cores::Cores;
 use crate::load::{Load, Outcome};
-use crate::process::{Cpu, Process};
+use crate::process::{Cpu, ServerProcess};
 use crate::publishers::Publishers;
 use crate::request::{Request, topic};
 use crate::servers::{Programs, Server, Via};
 use crate::subscriber::{ARRIVAL_TIMEOUT, Subscriber};
-use crate::tls::trusting;
+use crate::support::net::dead_endpoint;
+use crate::support::tls::trusting;
 
 /// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other programs
 /// keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
@@ -137,7 +136,7 @@ pub(crate) const CONNECTIONS: usize = 64;
 /// A server that is measured.
 pub(crate) struct RunningServer {
     pub(crate) server: Server,
-    pub(crate) process: Process,
+    pub(crate) process: ServerProcess,
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// The subscriber that connects to the server, where the server does not connect to [`Bench::subscriber`].
     pub(crate) own_subscriber: Option<Subscriber>,
@@ -154,8 +153,8 @@ impl RunningServer {
 
 impl Bench {
     /// Starts a server on its core or on both. With TLS, the clients trust its authority.
-    pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> Result<RunningServer, Failure> {
-        let [free, publishers] = free_endpoints()?;
+    pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> RunningServer {
+        let [free, publishers] = [dead_endpoint(), dead_endpoint()];
         // The subscribers that connect to the server, and the bytes of their longest prefix.
         let (subscribers, prefixes) = match via {
             Via::Bind { subscribers, prefixes } => (subscribers, prefixes),
@@ -163,60 +162,53 @@ impl Bench {
             Via::Tcp | Via::Tls | Via::Unix => (0, 0),
         };
         let hub = if subscribers == 0 { self.subscriber.endpoint() } else { &free };
-        let command = self.programs.command(server, via, hub, &publishers)?;
-        let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
+        let command = self.programs.command(server, via, hub, &publishers);
+        let process = ServerProcess::start(command, self.cores, both_cores, server.is_gateway());
         let tls = match via {
             Via::Tls => {
-                let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()?)?;
+                let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()).unwrap();
                 Some(Arc::new(trusting([authority], ALL_VERSIONS)))
             }
             Via::Tcp | Via::Unix | Via::Bind { .. } | Via::Hub => None,
         };
         let topic = topic(prefixes);
-        let prefix = topic.as_bytes().get(..prefixes).unwrap_or_default();
-        let own_subscriber = match subscribers {
-            0 => None,
-            _ => Some(Subscriber::connect(self.start, hub, subscribers, prefix)?),
-        };
+        let prefix = &topic.as_bytes()[..prefixes];
+        let connect = || Subscriber::connect(self.start, hub, subscribers, prefix);
+        let own_subscriber = (subscribers > 0).then(connect);
         let server = RunningServer { server, process, tls, own_subscriber, publishers, topic };
         if subscribers > 0 {
             let mut request = server.request(SMALL_BYTES, 1);
-            let mut load = Load::connect(&server.process.address, None, 1)?;
-            let post = || load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(())).map(|_| ());
-            self.await_subscriptions(&server, 1, post)?;
+            let mut load = Load::connect(&server.process.address, None, 1);
+            let post = || drop(load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
+            self.await_subscriptions(&server, 1, post);
         }
-        Ok(server)
+        server
     }
 
     /// Lets `send` send so many messages, again and again, until each subscriber receives all of them. Before that, the
     /// subscriptions have not arrived everywhere.
-    fn await_subscriptions(
-        &self,
-        server: &RunningServer,
-        messages: u64,
-        mut send: impl FnMut() -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn await_subscriptions(&self, server: &RunningServer, messages: u64, mut send: impl FnMut()) {
         let (subscriber, begun) = (self.subscriber_of(server), Instant::now());
         while begun.elapsed() < ARRIVAL_TIMEOUT {
             let before = subscriber.received();
-            send()?;
+            send();
             std::thread::sleep(ARRIVAL_PAUSE);
             if subscriber.received() == before + messages * subscriber.copies {
-                return Ok(());
+                return;
             }
         }
-        Err("not all subscriptions arrived in time".into())
+        panic!("not all subscriptions arrived in time");
     }
 
     /// Runs a scenario against a server and returns the values.
-    pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Result<Figures, Failure> {
+    pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Figures {
         match scenario {
             Scenario::Closed { connections, pipelined, body_bytes } => {
                 let mut request = server.request(body_bytes, pipelined);
-                let mut connected = self.warm(server, connections, &mut request)?;
+                let mut connected = self.warm(server, connections, &mut request);
                 let pace = self.pace(server, body_bytes);
                 let load = || connected.closed_loop(&mut request, self.duration, None, pace);
-                let (outcome, cpu) = self.run(server, load)?;
+                let (outcome, cpu) = self.run(server, load);
                 let mut figures = rates(&outcome, cpu);
                 if body_bytes > SMALL_BYTES {
                     let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
@@ -225,63 +217,60 @@ impl Bench {
                 if server.own_subscriber.is_some() {
                     figures.push(bus_per_message(&outcome, cpu));
                 }
-                Ok(figures)
+                figures
             }
             Scenario::OneByOne => {
                 let mut request = server.request(SMALL_BYTES, 1);
-                let mut connected = self.warm(server, 1, &mut request)?;
+                let mut connected = self.warm(server, 1, &mut request);
                 let (subscriber, before) = (self.subscriber_of(server), self.subscriber_of(server).received());
-                let pace = |requests: u64| match server.server.publishes() {
-                    // A pause would let the core of the server sleep.
-                    true => subscriber.wait_for_at_least(before + requests * subscriber.copies, std::thread::yield_now),
-                    false => Ok(()),
+                // A pause would let the core of the server sleep.
+                let pace = |requests| {
+                    subscriber.wait_for_at_least(before + requests * subscriber.copies, std::thread::yield_now);
                 };
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {
                 let mut request = server.request(SMALL_BYTES, 1);
-                let mut connected = self.warm(server, CONNECTIONS, &mut request)?;
+                let mut connected = self.warm(server, CONNECTIONS, &mut request);
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
                 let mut request = server.request(SMALL_BYTES, 1);
                 let clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed);
-                let mut load = Load::of_clients(clients)?;
-                self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| Ok(())))?;
-                let load = || load.closed_loop(&mut request, self.duration, None, |_| Ok(()));
-                let (outcome, cpu) = self.run(server, load)?;
-                Ok(rates(&outcome, cpu))
+                let mut load = Load::of_clients(clients);
+                self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| {}));
+                let load = || load.closed_loop(&mut request, self.duration, None, |_| {});
+                let (outcome, cpu) = self.run(server, load);
+                rates(&outcome, cpu)
             }
             Scenario::Publish { publishers } => {
-                let publishers = Publishers::connect(&server.publishers, publishers, &server.topic)?;
-                self.await_subscriptions(server, publishers.count(), || publishers.send())?;
+                let publishers = Publishers::connect(&server.publishers, publishers, &server.topic);
+                self.await_subscriptions(server, publishers.count(), || publishers.send());
                 let run = |duration| self.run(server, || publishers.run(duration, self.pace(server, SMALL_BYTES)));
-                run(WARM_UP)?;
-                let (outcome, cpu) = run(self.duration)?;
-                Ok(vec![bus_per_message(&outcome, cpu)])
+                run(WARM_UP);
+                let (outcome, cpu) = run(self.duration);
+                vec![bus_per_message(&outcome, cpu)]
             }
             Scenario::SendCommand => {
-                let mut input = self.programs.lines(SEND_LINES)?;
+                let mut input = self.programs.lines(SEND_LINES);
                 let send = || {
-                    input.rewind()?;
-                    let mut command = self.programs.send(&server.process.address)?;
+                    input.rewind().unwrap();
+                    let mut command = self.programs.send(&server.process.address);
                     let begun = Instant::now();
                     // It runs on the core of this thread.
-                    let status = command.stdin(input).status()?;
+                    let status = command.stdin(input).status().unwrap();
                     let elapsed = begun.elapsed();
-                    match status.success() {
-                        true => Ok(Outcome { requests: SEND_LINES, elapsed, delays_ns: Vec::new() }),
-                        false => Err("a line was not accepted".into()),
-                    }
+                    assert!(status.success(), "a line was not accepted");
+                    Outcome { requests: SEND_LINES, elapsed, delays_ns: Vec::new() }
                 };
-                let (outcome, cpu) = self.run(server, send)?;
-                Ok(rates(&outcome, cpu))
+                let (outcome, cpu) = self.run(server, send);
+                rates(&outcome, cpu)
             }
             Scenario::Idle { connections } => self.idle(server, connections),
-            Scenario::Start => Ok(vec![
+            Scenario::Start => vec![
                 (Metric::Start, server.process.start.as_secs_f64() * 1e3),
-                (Metric::Rss, server.process.rss_bytes()? as f64 / 1e6),
-            ]),
+                (Metric::Rss, server.process.rss_bytes() as f64 / 1e6),
+            ],
         }
     }
 
@@ -290,56 +279,47 @@ impl Bench {
     }
 
     /// Returns what keeps a load from being further ahead of the subscriber than the queue of the server has room for.
-    fn pace<'s>(&'s self, server: &'s RunningServer, body_bytes: usize) -> impl Fn(u64) -> Result<(), Failure> + 's {
+    fn pace<'s>(&'s self, server: &'s RunningServer, body_bytes: usize) -> impl Fn(u64) + 's {
         let subscriber = self.subscriber_of(server);
         let before = subscriber.received();
         let ahead = AHEAD_MESSAGES.min((AHEAD_BYTES / body_bytes) as u64);
-        move |requests| match server.server.publishes() {
-            true => {
-                let due = requests.saturating_sub(ahead) * subscriber.copies;
-                subscriber.wait_for_at_least(before + due, Subscriber::pause)
+        move |requests| {
+            let due = requests.saturating_sub(ahead) * subscriber.copies;
+            if server.server.publishes() {
+                subscriber.wait_for_at_least(before + due, Subscriber::pause);
             }
-            false => Ok(()),
         }
     }
 
     /// Opens connections and runs a load on them that is not measured.
-    fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Result<Load, Failure> {
-        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
+    fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Load {
+        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
         let pace = self.pace(server, request.bytes.len() / request.pipelined);
-        self.run(server, || load.closed_loop(request, WARM_UP, None, pace))?;
-        Ok(load)
+        self.run(server, || load.closed_loop(request, WARM_UP, None, pace));
+        load
     }
 
     /// Runs a load until the subscriber has received all its messages. Returns its outcome and the processor time of
     /// the server.
-    fn run(
-        &self,
-        server: &RunningServer,
-        load: impl FnOnce() -> Result<Outcome, Failure>,
-    ) -> Result<(Outcome, Cpu), Failure> {
+    fn run(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> (Outcome, Cpu) {
         let subscriber = self.subscriber_of(server);
-        let (received, cpu) = (subscriber.received(), server.process.cpu()?);
+        let (received, cpu) = (subscriber.received(), server.process.cpu());
         let begun = Instant::now();
-        let mut outcome = load()?;
+        let mut outcome = load();
         if server.server.publishes() {
-            subscriber.wait_for(received + outcome.requests * subscriber.copies)?;
+            subscriber.wait_for(received + outcome.requests * subscriber.copies);
         }
         if server.own_subscriber.is_some() {
             // A load may be ahead of many subscribers by all that it sends in a short measurement.
             outcome.elapsed = begun.elapsed();
         }
-        Ok((outcome, server.process.cpu()? - cpu))
+        (outcome, server.process.cpu() - cpu)
     }
 
     /// Runs a load and measures its delays.
-    fn timed(
-        &self,
-        server: &RunningServer,
-        load: impl FnOnce() -> Result<Outcome, Failure>,
-    ) -> Result<Figures, Failure> {
+    fn timed(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> Figures {
         self.subscriber_of(server).begin_timing();
-        let (mut outcome, cpu) = self.run(server, load)?;
+        let (mut outcome, cpu) = self.run(server, load);
         let mut publish_ns = self.subscriber_of(server).end_timing();
         let mut figures = vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
@@ -348,26 +328,20 @@ impl Bench {
             (Metric::HttpP99, percentile_us(&mut outcome.delays_ns, 99.0)),
         ];
         figures.extend(rates(&outcome, cpu));
-        Ok(figures)
+        figures
     }
 
     /// Measures the memory of idle connections.
-    fn idle(&self, server: &RunningServer, connections: usize) -> Result<Figures, Failure> {
+    fn idle(&self, server: &RunningServer, connections: usize) -> Figures {
         let mut request = server.request(SMALL_BYTES, 1);
         // What the first connection allocates for all does not count.
-        drop(self.warm(server, 1, &mut request)?);
-        let before = server.process.rss_bytes()?;
-        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
-        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(())))?;
-        let grown = server.process.rss_bytes()?.saturating_sub(before);
-        Ok(vec![(Metric::IdleBytes, grown as f64 / connections as f64)])
+        drop(self.warm(server, 1, &mut request));
+        let before = server.process.rss_bytes();
+        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
+        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
+        let grown = server.process.rss_bytes().saturating_sub(before);
+        vec![(Metric::IdleBytes, grown as f64 / connections as f64)]
     }
-}
-
-/// Returns two endpoints, on ports that were free a moment ago.
-fn free_endpoints() -> Result<[String; 2], Failure> {
-    let [one, two] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    Ok([format!("tcp://{}", one.local_addr()?), format!("tcp://{}", two.local_addr()?)])
 }
 
 /// Returns the processor time of a request, and the requests a second.

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::Failure;
 use crate::comparison::{Comparison, Noise, Verdict, median, range};
 use crate::measure::Metric;
 use crate::results::Results;
@@ -114,13 +113,13 @@ fn median_and_range(ratios: &[f64]) -> Option<(f64, String)> {
 }
 
 /// Writes the file anew, with these tables between its two marks.
-pub(crate) fn write(file: &Path, tables: &str) -> Result<(), Failure> {
-    let text = fs::read_to_string(file)?;
+pub(crate) fn write(file: &Path, tables: &str) {
+    let text = fs::read_to_string(file).unwrap();
     let mut parts = text.split(MARK);
     let (Some(before), Some(_), Some(after), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-        return Err(format!("{} must contain its mark twice: {MARK}", file.display()).into());
+        panic!("{} must contain its mark twice: {MARK}", file.display());
     };
-    Ok(fs::write(file, format!("{before}{MARK}\n{tables}{MARK}{after}"))?)
+    fs::write(file, format!("{before}{MARK}\n{tables}{MARK}{after}")).unwrap();
 }
 
 /// Returns a number with three significant digits, and with separators of thousands.

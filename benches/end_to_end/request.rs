@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::Failure;
-use crate::answer::Answer;
+use crate::support;
+use crate::support::answer::Answer;
 
 /// The token of all servers.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -34,21 +34,15 @@ impl Request {
         let (before, after) = (format!(r#"{{"topic":"{topic}","payload":{{"node_id":"bench","content":""#), r#""}}"#);
         let filling = body_bytes.saturating_sub(before.len() + STAMP_DIGITS + after.len());
         let body = format!("{before}{:0STAMP_DIGITS$}{}{after}", 0, "x".repeat(filling));
-        let head = format!(
-            "POST /api/message?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let stamp_at = head.len() + before.len();
-        Self { bytes: (head + &body).into_bytes().repeat(pipelined), pipelined, stamp_at }
+        let request = support::request::Request::post(&format!("/api/message?token={TOKEN}"), body);
+        let stamp_at = request.head().len() + before.len();
+        Self { bytes: request.bytes().repeat(pipelined), pipelined, stamp_at }
     }
 
     /// Writes a timestamp into the first request.
     pub(crate) fn stamp(&mut self, time_ns: u64) {
         let digits = format!("{time_ns:0STAMP_DIGITS$}");
-        if let Some(room) = self.bytes.get_mut(self.stamp_at..self.stamp_at + STAMP_DIGITS) {
-            room.copy_from_slice(digits.as_bytes());
-        }
+        self.bytes[self.stamp_at..self.stamp_at + STAMP_DIGITS].copy_from_slice(digits.as_bytes());
     }
 }
 
@@ -77,29 +71,18 @@ pub(crate) struct Answers {
 impl Answers {
     /// Returns how many whole answers `input` begins with, and their bytes. The rest is the beginning of another
     /// answer.
-    pub(crate) fn count(&mut self, input: &[u8]) -> Result<(usize, usize), Failure> {
+    pub(crate) fn count(&mut self, input: &[u8]) -> (usize, usize) {
         if self.bytes == 0 {
-            match whole_answer(input)? {
-                Some(bytes) => self.bytes = bytes,
-                None => return Ok((0, 0)),
-            }
+            let Some((answer, bytes)) = Answer::take(input, true).unwrap() else { return (0, 0) };
+            assert!(answer.status == 200 && answer.content.trim_ascii_end() == ACCEPTED, "answered {answer:?}");
+            self.bytes = bytes;
         }
         let answers = input.chunks_exact(self.bytes);
         let count = answers.len();
         for answer in answers {
-            if !(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.trim_ascii_end().ends_with(ACCEPTED)) {
-                return Err(format!("an unexpected answer: {}", String::from_utf8_lossy(answer)).into());
-            }
+            let is_right = answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.trim_ascii_end().ends_with(ACCEPTED);
+            assert!(is_right, "an unexpected answer: {}", answer.escape_ascii());
         }
-        Ok((count, count * self.bytes))
+        (count, count * self.bytes)
     }
-}
-
-/// Returns the length of the answer that `input` begins with, if it is complete.
-fn whole_answer(input: &[u8]) -> Result<Option<usize>, Failure> {
-    let Some((answer, bytes)) = Answer::take(input, true)? else { return Ok(None) };
-    if answer.status != 200 || answer.content.trim_ascii_end() != ACCEPTED {
-        return Err(format!("answered {answer:?}").into());
-    }
-    Ok(Some(bytes))
 }

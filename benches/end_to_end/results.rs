@@ -2,8 +2,8 @@
 //! values of the same round are compared.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::Failure;
 use crate::comparison::{Comparison, compare, median};
 use crate::measure::{Bench, CONNECTIONS, Figures, Metric, RunningServer, SMALL_BYTES, Scenario};
 use crate::servers::{Server, Via};
@@ -16,7 +16,7 @@ pub(crate) struct Results {
 
 impl Results {
     /// Measures all servers of a workload this number of rounds.
-    pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Result<Self, Failure> {
+    pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Self {
         let mut servers: Vec<_> =
             workload.servers.iter().copied().filter(|&server| bench.programs.has(server)).collect();
         let both_cores = workload.servers.contains(&Server::GatewayTwoWorkers);
@@ -26,21 +26,24 @@ impl Results {
         let mut running = BTreeMap::new();
         if !starts_each_round {
             for &server in &servers {
-                running.insert(server, start(server)?);
+                running.insert(server, start(server));
             }
         }
         let rate_hz = match workload.scenario {
-            Scenario::HalfLoad { of } => half_rate(bench, running.get(&of).ok_or("no server gives the rate")?)?,
+            Scenario::HalfLoad { of } => half_rate(bench, &running[&of]),
             _ => 0.0,
         };
         let mut measured: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for _ in 0..rounds {
             for &server in &servers {
-                let figures = match running.get(&server) {
+                let measure = || match running.get(&server) {
                     Some(server) => bench.measure(server, workload.scenario, rate_hz),
-                    None => start(server).and_then(|server| bench.measure(&server, workload.scenario, rate_hz)),
+                    None => bench.measure(&start(server), workload.scenario, rate_hz),
                 };
-                let figures = figures.map_err(|error| format!("{}, {}: {error}", workload.name, server.name()))?;
+                let figures = catch_unwind(AssertUnwindSafe(measure)).unwrap_or_else(|panic| {
+                    eprintln!("no result: {}, {}", workload.name, server.name());
+                    resume_unwind(panic)
+                });
                 measured.entry(server).or_default().push(figures);
             }
             // With TLS and fresh starts, the gateway must stay first.
@@ -48,7 +51,7 @@ impl Results {
                 servers.reverse();
             }
         }
-        Ok(Self { rounds: measured })
+        Self { rounds: measured }
     }
 
     /// Returns the servers that were measured, in the order of [`Server`].
@@ -88,9 +91,8 @@ impl Results {
 }
 
 /// Returns half of the requests a second that a server answers at most.
-fn half_rate(bench: &Bench, server: &RunningServer) -> Result<f64, Failure> {
+fn half_rate(bench: &Bench, server: &RunningServer) -> f64 {
     let full_load = Scenario::Closed { connections: CONNECTIONS, pipelined: 1, body_bytes: SMALL_BYTES };
-    let figures = bench.measure(server, full_load, 0.0)?;
-    let rate_hz = figures.iter().find(|(metric, _)| *metric == Metric::Requests).map(|&(_, rate_hz)| rate_hz / 2.0);
-    rate_hz.ok_or_else(|| "no request was answered".into())
+    let figures = bench.measure(server, full_load, 0.0);
+    figures.iter().find(|(metric, _)| *metric == Metric::Requests).expect("a rate").1 / 2.0
 }

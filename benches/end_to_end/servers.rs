@@ -9,7 +9,6 @@ use serde_json::Value;
 use socket2::SockAddr;
 use tempfile::TempDir;
 
-use crate::Failure;
 use crate::request::TOKEN;
 
 /// One server.
@@ -133,16 +132,16 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Builds the peers, if some may be selected.
-    pub(crate) fn build(selected: Selected, against: Option<PathBuf>) -> Result<Self, Failure> {
+    pub(crate) fn build(selected: Selected, against: Option<PathBuf>) -> Self {
         // Not in /tmp, because a watch of a directory makes the kernel read all its cached names.
-        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
-        fs::write(directory.path().join("user_settings.py"), settings)?;
+        fs::write(directory.path().join("user_settings.py"), settings).unwrap();
         let (peers, python) = match selected.is_gateways_alone() {
             true => (None, None),
-            false => (Some(build_peers()?), python_of_aiohttp()),
+            false => (Some(build_peers()), python_of_aiohttp()),
         };
-        Ok(Self { selected, against, directory, peers, python })
+        Self { selected, against, directory, peers, python }
     }
 
     /// Returns whether a server is selected and can run here.
@@ -156,17 +155,17 @@ impl Programs {
     }
 
     /// Returns the authority of the gateway's own certificate, which the gateway makes when it runs first.
-    pub(crate) fn authority_pem(&self) -> Result<Vec<u8>, Failure> {
-        Ok(fs::read(self.file("gateway-ca.pem"))?)
+    pub(crate) fn authority_pem(&self) -> Vec<u8> {
+        fs::read(self.file("gateway-ca.pem")).unwrap()
     }
 
     /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there. If
     /// it has a hub of its own, publishers connect to `publishers`.
-    pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Result<Command, Failure> {
+    pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
         let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
         let mut command = match server.is_gateway() {
             true => self.gateway(server, via, hub, publishers),
-            false => self.peer(server, via, hub)?,
+            false => self.peer(server, via, hub),
         };
         match via {
             Via::Tcp | Via::Tls | Via::Bind { .. } | Via::Hub => command.args(["--listen", "127.0.0.1:0"]),
@@ -177,46 +176,46 @@ impl Programs {
                 command.arg("--listen").arg(format!("unix:{}", socket.display()))
             }
         };
-        Ok(command)
+        command
     }
 
     /// Returns the `send` of this gateway, for the Unix socket at this address.
-    pub(crate) fn send(&self, address: &SockAddr) -> Result<Command, Failure> {
+    pub(crate) fn send(&self, address: &SockAddr) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
         command.args(["send", "--settings"]).arg(self.file("user_settings.py"));
-        command.arg("--unix").arg(address.as_pathname().ok_or("no Unix socket")?).stderr(Stdio::null());
-        Ok(command)
+        command.arg("--unix").arg(address.as_pathname().expect("a Unix socket")).stderr(Stdio::null());
+        command
     }
 
     /// Returns a file of so many lines, as `listen` prints them.
-    pub(crate) fn lines(&self, count: u64) -> Result<File, Failure> {
-        let mut file = BufWriter::new(tempfile::tempfile_in(self.directory.path())?);
+    pub(crate) fn lines(&self, count: u64) -> File {
+        let mut file = BufWriter::new(tempfile::tempfile_in(self.directory.path()).unwrap());
         for number in 0..count {
-            writeln!(file, "adapter/nodes/data\t{{\"node_id\":\"bench\",\"content\":\"{number:032}\"}}")?;
+            writeln!(file, "adapter/nodes/data\t{{\"node_id\":\"bench\",\"content\":\"{number:032}\"}}").unwrap();
         }
-        Ok(file.into_inner()?)
+        file.into_inner().unwrap()
     }
 
-    fn peer(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {
+    fn peer(&self, server: Server, via: Via, hub: &str) -> Command {
         let mut command = match server {
             Server::Aiohttp => {
-                let mut python = Command::new(self.python.as_ref().ok_or("no Python with aiohttp and pyzmq")?);
+                let mut python = Command::new(self.python.as_ref().expect("a Python with aiohttp and pyzmq"));
                 python.arg(peers_directory().join("aiohttp_pyzmq.py"));
                 python
             }
-            Server::AxumPlain => self.built("axum-plain")?,
-            Server::Hyper => self.built("hyper")?,
-            Server::HyperTls => self.built("hyper-tls")?,
-            Server::HyperPlain => self.built("hyper-plain")?,
-            Server::Canned => self.built("canned")?,
-            Server::CannedStream => self.built("canned-stream")?,
-            _ => self.built("axum")?,
+            Server::AxumPlain => self.built("axum-plain"),
+            Server::Hyper => self.built("hyper"),
+            Server::HyperTls => self.built("hyper-tls"),
+            Server::HyperPlain => self.built("hyper-plain"),
+            Server::Canned => self.built("canned"),
+            Server::CannedStream => self.built("canned-stream"),
+            _ => self.built("axum"),
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
         if via == Via::Tls {
             command.arg("--cert").arg(self.file("gateway-cert.pem")).arg("--key").arg(self.file("gateway-key.pem"));
         }
-        Ok(command)
+        command
     }
 
     fn gateway(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
@@ -240,10 +239,10 @@ impl Programs {
         command
     }
 
-    fn built(&self, peer: &str) -> Result<Command, Failure> {
-        let mut command = Command::new(self.peers.as_ref().ok_or("the peers are not built")?);
+    fn built(&self, peer: &str) -> Command {
+        let mut command = Command::new(self.peers.as_ref().expect("the peers are built"));
         command.arg(peer);
-        Ok(command)
+        command
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -267,18 +266,17 @@ fn python_of_aiohttp() -> Option<PathBuf> {
 }
 
 /// Builds the peers, and returns their executable.
-fn build_peers() -> Result<PathBuf, Failure> {
+fn build_peers() -> PathBuf {
     let manifest = peers_directory().join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics", "--manifest-path"])
         .arg(manifest)
         .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err("the build of the peers failed".into());
-    }
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the build of the peers failed");
     let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let executable = messages.filter_map(|message: Value| Some(message.get("executable")?.as_str()?.into())).next();
-    executable.ok_or_else(|| "the build has made no executable".into())
+    let mut executables = messages.filter_map(|message: Value| Some(message["executable"].as_str()?.into()));
+    executables.next().expect("the build has made an executable")
 }

@@ -1,12 +1,11 @@
 //! The subscribers of the servers. They count messages and measure their delays.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::Failure;
 use crate::request::{since_ns, stamp_of};
+use crate::support::task::{Task, is_over};
 
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;
@@ -20,7 +19,7 @@ pub(crate) struct Subscriber {
     endpoint: String,
     /// How often each message arrives: once by each connection.
     pub(crate) copies: u64,
-    thread: Option<JoinHandle<Result<(), zmq::Error>>>,
+    _receiving: Task<()>,
 }
 
 struct Received {
@@ -28,12 +27,11 @@ struct Received {
     received: AtomicU64,
     timing: AtomicBool,
     delays_ns: Mutex<Vec<u64>>,
-    over: AtomicBool,
 }
 
 impl Subscriber {
     /// Binds an endpoint and subscribes to everything. Timestamps are counted from `start`.
-    pub(crate) fn bind(start: Instant) -> Result<Self, Failure> {
+    pub(crate) fn bind(start: Instant) -> Self {
         Self::receive_from(start, zmq::SUB, 1, |socket| {
             socket.set_subscribe(b"")?;
             socket.bind("tcp://127.0.0.1:*")
@@ -42,13 +40,13 @@ impl Subscriber {
 
     /// Connects so many times to an endpoint of a gateway, which sees as many subscribers. Each subscribes to all prefixes
     /// of `longest`, and to everything if that is empty.
-    pub(crate) fn connect(start: Instant, endpoint: &str, connections: u64, longest: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn connect(start: Instant, endpoint: &str, connections: u64, longest: &[u8]) -> Self {
         // A SUB socket connects to an endpoint only once, and an XSUB socket each time.
         Self::receive_from(start, zmq::XSUB, connections, |socket| {
             for _ in 0..connections {
                 socket.connect(endpoint)?;
             }
-            let prefixes = (longest.len().min(1)..=longest.len()).filter_map(|length| longest.get(..length));
+            let prefixes = (longest.len().min(1)..=longest.len()).map(|length| &longest[..length]);
             prefixes.map(|prefix| [&[1], prefix].concat()).try_for_each(|subscription| socket.send(subscription, 0))
         })
     }
@@ -58,28 +56,27 @@ impl Subscriber {
         kind: zmq::SocketType,
         copies: u64,
         open: impl FnOnce(&zmq::Socket) -> zmq::Result<()>,
-    ) -> Result<Self, Failure> {
-        let socket = zmq::Context::new().socket(kind)?;
+    ) -> Self {
+        let socket = zmq::Context::new().socket(kind).unwrap();
         // No message that a server has sent waits for this side.
-        socket.set_rcvhwm(0)?;
+        socket.set_rcvhwm(0).unwrap();
         // No subscription is lost before there is a connection.
-        socket.set_sndhwm(0)?;
-        socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
-        socket.set_linger(0)?;
-        open(&socket)?;
-        let endpoint = socket.get_last_endpoint()?.map_err(|_| "the endpoint is not UTF-8")?;
+        socket.set_sndhwm(0).unwrap();
+        socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS).unwrap();
+        socket.set_linger(0).unwrap();
+        open(&socket).unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
         let state = Arc::new(Received {
             start,
             received: AtomicU64::new(0),
             timing: AtomicBool::new(false),
             delays_ns: Mutex::default(),
-            over: AtomicBool::new(false),
         });
-        let thread = std::thread::spawn({
+        let receiving = Task::start({
             let state = Arc::clone(&state);
-            move || state.receive(&socket)
+            move |over| state.receive(&socket, over)
         });
-        Ok(Self { state, endpoint, copies, thread: Some(thread) })
+        Self { state, endpoint, copies, _receiving: receiving }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -92,18 +89,15 @@ impl Subscriber {
     }
 
     /// Waits until `total` messages have arrived in all, and calls `pause` between two looks.
-    pub(crate) fn wait_for_at_least(&self, total: u64, pause: impl Fn()) -> Result<(), Failure> {
+    pub(crate) fn wait_for_at_least(&self, total: u64, pause: impl Fn()) {
         if self.received() >= total {
-            return Ok(());
+            return;
         }
         let until = Instant::now() + ARRIVAL_TIMEOUT;
         while self.received() < total {
-            if Instant::now() > until {
-                return Err(format!("{} of {total} messages arrived", self.received()).into());
-            }
+            assert!(Instant::now() < until, "{} of {total} messages arrived", self.received());
             pause();
         }
-        Ok(())
     }
 
     /// Leaves the core to others for a moment.
@@ -112,12 +106,9 @@ impl Subscriber {
     }
 
     /// Waits until `total` messages have arrived in all, and fails if more arrive.
-    pub(crate) fn wait_for(&self, total: u64) -> Result<(), Failure> {
-        self.wait_for_at_least(total, Self::pause)?;
-        match self.received() {
-            received if received == total => Ok(()),
-            received => Err(format!("{received} messages arrived, and {total} were sent").into()),
-        }
+    pub(crate) fn wait_for(&self, total: u64) {
+        self.wait_for_at_least(total, Self::pause);
+        assert_eq!(self.received(), total, "the messages that arrived, and those that were sent");
     }
 
     /// Begins to measure delays.
@@ -128,23 +119,22 @@ impl Subscriber {
     /// Returns the delays that were measured since then, in ns.
     pub(crate) fn end_timing(&self) -> Vec<u64> {
         self.state.timing.store(false, Ordering::Release);
-        std::mem::take(&mut self.state.delays_ns.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.state.delays_ns.lock().unwrap())
     }
 }
 
 impl Received {
-    fn receive(&self, socket: &zmq::Socket) -> Result<(), zmq::Error> {
+    fn receive(&self, socket: &zmq::Socket, over: &AtomicBool) {
         let mut frame = zmq::Message::new();
-        while !self.over.load(Ordering::Relaxed) {
+        while !is_over(over) {
             match socket.recv(&mut frame, 0) {
                 // This frame is a topic.
                 Ok(()) if frame.get_more() => {}
                 Ok(()) => self.count(&frame),
                 Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => {}
-                Err(error) => return Err(error),
+                Err(error) => panic!("cannot receive: {error}"),
             }
         }
-        Ok(())
     }
 
     fn count(&self, payload: &[u8]) {
@@ -152,18 +142,9 @@ impl Received {
             && let Some(stamp) = stamp_of(payload)
         {
             let delay = since_ns(self.start).saturating_sub(stamp);
-            self.delays_ns.lock().unwrap_or_else(PoisonError::into_inner).push(delay);
+            self.delays_ns.lock().unwrap().push(delay);
         }
         // Only this thread writes the counter.
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Release);
-    }
-}
-
-impl Drop for Subscriber {
-    fn drop(&mut self) {
-        self.state.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -108,7 +108,7 @@ impl Client {
                 }
             }
         }
-        stream.close().await;
+        stream.close();
     }
 
     /// Sends so many requests at once and reads their answers. Returns whether the connection goes on.
@@ -240,7 +240,7 @@ impl Client {
     /// Connects. A handshake may fail while the certificate changes.
     pub(crate) async fn connect(&self) -> Option<Stream> {
         let connect = async {
-            match Stream::connect(&self.world, self.way).await {
+            match Stream::connect(&self.world, self.way, true).await {
                 Err(_) if self.world.changes.has_changed(Change::Certificate, self.begun) => Ok(None),
                 connected => connected.map(Some),
             }

@@ -2,7 +2,7 @@
 //! is published in spite of its refusal is noticed.
 
 use crate::account::Outcome;
-use crate::clients::{Client, Sent, bounded};
+use crate::clients::{Client, bounded};
 use crate::stream::{Stream, Way};
 use crate::support::request::Request;
 
@@ -16,16 +16,16 @@ pub(crate) async fn live(client: &mut Client) {
     }
     let Some(stream) = client.connect().await else { return };
     match client.random.within(0..10) {
-        0 => leave(client, stream).await,
+        0 => leave(client, stream),
         1 | 2 => send_a_part(client, stream).await,
         3 | 4 => leave_without_answer(client, stream).await,
         _ => be_refused(client, stream).await,
     }
 }
 
-async fn leave(client: &mut Client, stream: Stream) {
+fn leave(client: &mut Client, stream: Stream) {
     match client.random.within(0..3) {
-        0 => stream.close().await,
+        0 => stream.close(),
         1 => stream.reset(),
         _ => drop(stream),
     }
@@ -44,7 +44,7 @@ async fn send_a_part(client: &mut Client, mut stream: Stream) {
         // An incomplete request is 400, in TLS without close_notify there is no answer.
         let _ = bounded(&client.world, "answer to a half-close", async { Ok(stream.ends_silently().await) }).await;
     } else {
-        leave(client, stream).await;
+        leave(client, stream);
     }
 }
 
@@ -59,7 +59,7 @@ async fn leave_without_answer(client: &mut Client, mut stream: Stream) {
     if tokio::time::timeout(time, write).await.is_ok() {
         client.world.pause(client.random.pause_ms(0..3_000)).await;
     }
-    leave(client, stream).await;
+    leave(client, stream);
 }
 
 /// Sends a request that is wrong in one way, and reads its refusal.
@@ -69,7 +69,7 @@ async fn be_refused(client: &mut Client, mut stream: Stream) {
     client.begin_request();
     let _ = bounded(&client.world, "write", stream.write(&bytes)).await;
     client.read(&mut stream, sent, status).await;
-    leave(client, stream).await;
+    leave(client, stream);
 }
 
 /// Makes a request wrong. Returns the status of its refusal.
@@ -87,7 +87,10 @@ fn wrong(client: &mut Client, right: &Request) -> (u16, Vec<u8>) {
         }
         3 => (400, bytes(other([&body[..], b"}"].concat()))),
         4 => (400, bytes(other(body[..body.len() - 1].to_vec()))),
-        5 => (422, bytes(other(body.replace(b"\"payload\":{", b"\"payload\":1,\"p\":{")))),
+        5 => {
+            let body = String::from_utf8(body).expect("JSON text");
+            (422, bytes(other(body.replacen(r#""payload":{"#, r#""payload":1,"p":{"#, 1).into_bytes())))
+        }
         6 => (404, bytes(right.target("/api/messages"))),
         7 => (405, bytes(right.method("PUT"))),
         8 => (415, bytes(right.without("Content-Type").field("Content-Type", "text/plain"))),
@@ -101,22 +104,10 @@ fn wrong(client: &mut Client, right: &Request) -> (u16, Vec<u8>) {
 
 /// The port speaks https. The answer is in http, and in plain text.
 async fn speak_http_to_https(client: &mut Client) {
-    let connected = Stream::connect_plain(&client.world, client.way);
+    let connected = Stream::connect(&client.world, client.way, false);
     let Some(mut stream) = client.explained("connect", connected).await else { return };
-    let (Sent { number, at }, request) = client.message();
+    let (sent, request) = client.message();
     client.begin_request();
     let _ = bounded(&client.world, "write", stream.write(&request.bytes())).await;
-    client.read(&mut stream, Sent { number, at }, 400).await;
-}
-
-/// Replaces the first occurrence of some bytes.
-trait Replace {
-    fn replace(&self, old: &[u8], new: &[u8]) -> Vec<u8>;
-}
-
-impl Replace for Vec<u8> {
-    fn replace(&self, old: &[u8], new: &[u8]) -> Vec<u8> {
-        let at = self.windows(old.len()).position(|window| window == old).expect("the bytes to replace");
-        [&self[..at], new, &self[at + old.len()..]].concat()
-    }
+    client.read(&mut stream, sent, 400).await;
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod compare;
+pub(crate) mod connection;
 pub(crate) mod fixture;
 pub(crate) mod full_pipe;
 pub(crate) mod gateway;

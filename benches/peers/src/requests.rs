@@ -18,7 +18,7 @@ pub(crate) struct Requests {
 }
 
 /// The input is not HTTP, or its body has another framing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Unframed;
 
 impl Requests {
@@ -76,38 +76,5 @@ fn framing(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Unframed> {
         }
         Ok(Status::Partial) => Ok(None),
         Err(_) => Err(Unframed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PIPELINE: &[u8] = b"POST /a HTTP/1.1\r\nHost: a\r\ncontent-length: 5\r\n\r\n\r\n\r\n.\
-        GET / HTTP/1.1\r\n\r\n\
-        POST /b HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
-
-    #[test]
-    fn three_requests_end_at_every_split() {
-        for at in 0..=PIPELINE.len() {
-            let (first, second) = PIPELINE.split_at(at);
-            let mut requests = Requests::default();
-            let ended = requests.ends_in(first).and_then(|ended| Ok(ended + requests.ends_in(second)?));
-            assert_eq!(ended, Ok(3), "split at {at}");
-        }
-    }
-
-    #[test]
-    fn three_requests_end_byte_by_byte() {
-        let mut requests = Requests::default();
-        let ended: Result<usize, _> = PIPELINE.chunks(1).map(|byte| requests.ends_in(byte)).sum();
-        assert_eq!(ended, Ok(3));
-    }
-
-    #[test]
-    fn a_request_without_a_known_end_is_an_error() {
-        for odd in [&b"\0"[..], b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"] {
-            assert_eq!(Requests::default().ends_in(odd), Err(Unframed));
-        }
     }
 }
