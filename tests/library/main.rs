@@ -23,8 +23,6 @@ mod architecture;
 mod bus;
 mod exchange;
 mod fuzz_seeds;
-#[path = "../support/ladder.rs"]
-mod ladder;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/lateness.rs"]
 mod lateness;

@@ -1,14 +1,11 @@
 //! Documents: message bodies and MessagePack frames, which are compared with `serde_json`, and settings files.
 
-use std::collections::HashMap;
-use std::fmt;
-
 use adapter_gateway::commands::msgpack_text::to_json;
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;
 use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::vocabularies::in_every_vocabulary;
@@ -109,35 +106,15 @@ fn is_envelope(body: &[u8], value: &Value) -> bool {
     let topic = value["topic"]
         .as_str()
         .is_some_and(|topic| !topic.is_empty() && topic.len() <= MAX_TOPIC_BYTES && !topic.contains(char::is_control));
-    let Ok(Members(members)) = serde_json::from_slice(body) else { return false };
-    topic && value["payload"].is_object() && members["topic"] == 1 && members["payload"] == 1
+    topic && value["payload"].is_object() && serde_json::from_slice::<Members>(body).is_ok()
 }
 
-/// The number of times that each key of an object is given, which [`Value`] does not tell.
-struct Members(HashMap<String, u32>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Count)
-    }
-}
-
-struct Count;
-
-impl<'de> Visitor<'de> for Count {
-    type Value = Members;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-        let mut members = HashMap::new();
-        while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
-            *members.entry(name).or_insert(0) += 1;
-        }
-        Ok(Members(members))
-    }
+/// The members of an envelope, of which each must be given once. A [`Value`] has the last of several.
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "its reading is all that counts")]
+struct Members {
+    topic: IgnoredAny,
+    payload: IgnoredAny,
 }
 
 /// A settings file is read or refused, with the same result each time, and a refusal has a text.

@@ -250,17 +250,3 @@ fn read_subscriptions(mut rest: &[u8], said: &mut Vec<Said>) -> Result<(), PeerF
     }
     Ok(())
 }
-
-/// Counts the slots of libzmq's trie of these prefixes: in each node, from its lowest child to its highest. In their
-/// order, each prefix adds what follows its beginning that the last one has too, and the gap between the two bytes that
-/// differ.
-pub(crate) fn slots_of<'p>(prefixes: impl Iterator<Item = &'p [u8]>) -> usize {
-    let (mut slots, mut last) = (0, &[][..]);
-    for prefix in prefixes.collect::<BTreeSet<_>>() {
-        let common = prefix.iter().zip(last).take_while(|(one, other)| one == other).count();
-        let gap = last.get(common).map_or(0, |before| usize::from(prefix[common] - before) - 1);
-        slots += prefix.len() - common + gap;
-        last = prefix;
-    }
-    slots
-}

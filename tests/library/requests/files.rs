@@ -86,6 +86,16 @@ fn refused_as_written() {
     }
 }
 
+/// The answer does not tell in which way a token is wrong.
+#[test]
+fn every_401_is_the_same() {
+    let answers = cases("reject").into_iter().flat_map(|case| whole(&case.limits, &case.bytes).answers);
+    let mut answers: Vec<_> = answers.filter(|answer| answer.status == 401).collect();
+    assert!(answers.len() > 30, "{}", answers.len());
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}
+
 #[test]
 fn the_same_however_split() {
     for case in ["accept", "reject"].into_iter().flat_map(cases) {

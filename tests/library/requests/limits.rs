@@ -52,6 +52,25 @@ fn field_lines() {
     assert_eq!((status(&message(FIELD_LINES)), status(&message(FIELD_LINES + 1))), (200, 431));
 }
 
+/// A malformed line is found also behind the hundred lines that a head may have.
+#[test]
+fn a_malformed_line_comes_before_too_many_lines() {
+    let host = "Host: localhost\r\n";
+    for (first, last, status) in [
+        (host, "", 431),
+        ("", host, 431),
+        ("", "", 400),
+        (host, host, 400),
+        (host, "Content-Length: x\r\n", 400),
+        (host, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400),
+        (host, " folded\r\n", 400),
+    ] {
+        let bytes = format!("POST {TARGET} HTTP/1.1\r\n{first}{}{last}\r\n", "X: y\r\n".repeat(100));
+        let answers = whole(&Limits::default(), bytes.as_bytes()).answers;
+        assert_eq!((answers.len(), answers[0].status), (1, status), "{first:?} {last:?}");
+    }
+}
+
 #[test]
 fn target_bytes() {
     let target = |bytes: usize| format!("{TARGET}&{}", "x".repeat(bytes - TARGET.len() - 1));

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `files` | does every connection of `tests/data` end as written beside it, however its bytes are split? |
 //! | `limits` | do the limits hold that are too large for a file, at the limit and one past it? |
-//! | `precedence` | which of several faults does the answer name? |
-//! | `token` | is every right token accepted, and is every answer to a wrong one the same? |
+//! | `token` | is every right token accepted, and no other one? |
 //! | `endings` | what happens in each state when the client leaves, a deadline passes, or the gateway stops? |
 //! | `pressure` | do long pipelines, large bodies and slow readers stay within their bounds, and is nothing lost? |
 //! | `interim` | is 100 sent where the client waits with the body, and nowhere else? |
@@ -17,7 +16,6 @@ mod expectation;
 mod files;
 mod interim;
 mod limits;
-mod precedence;
 mod pressure;
 pub(crate) mod random;
 mod token;

@@ -120,54 +120,33 @@ fn body_space_loses_nothing_behind_the_body() {
     }
 }
 
-/// RFC 9112 §9.3: a refused body is dropped up to a bound, and a longer one closes the connection.
+/// RFC 9112 §9.3: a body that is not wanted is dropped up to a bound, and a longer one closes the connection. It counts from
+/// its start, however it was split, also where the buffers had room for a part of it.
 #[test]
-fn refused_bodies_at_their_bound_and_one_past_it() {
+fn dropped_bodies_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
-    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
+    let wire = |body: &[u8]| [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
+    let by_chunks = |body: &[u8]| request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire(body));
+    let little_room = Limits { buffered_bytes: 1_000, ..Limits::default() };
+    for (bytes, is_kept) in [(bound, true), (bound + 1, false)] {
         let body = vec![b'x'; bytes];
-        let by_length = [post_to("/", &body), post(MESSAGE)].concat();
-        let wire = [chunk(&body[..100]), chunk(&body[100..]), LAST_CHUNK.to_vec()].concat();
-        let by_chunks = [request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire), post(MESSAGE)].concat();
-        let pipelines = [by_length, by_chunks];
-        for pipeline in &pipelines {
-            let outcome = whole(&Limits::default(), pipeline);
-            assert_eq!(outcome.answers[0].status, 404);
+        for (status, limits, has_length, request) in [
+            (404, &Limits::default(), true, post_to("/", &body)),
+            (404, &Limits::default(), false, by_chunks(&body)),
+            (204, &Limits::default(), true, request("OPTIONS", TARGET, &length(bytes), &body)),
+            (503, &little_room, false, chunked(&wire(&body))),
+        ] {
+            let pipeline = [request, post(MESSAGE)].concat();
+            let outcome = whole(limits, &pipeline);
             // RFC 9112 §9.6: the answer tells that it is the last, where the length says so before it is written.
-            assert_eq!(outcome.answers[0].closes(), !kept && *pipeline == pipelines[0]);
-            assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} bytes");
-            assert_eq!(matches!(outcome.end, End::Open(_)), kept);
-            let stepwise = run(&Limits::default(), pipeline.chunks(997), Through::Input);
-            assert_same(format_args!("{bytes} bytes"), &stepwise, &outcome);
-        }
-    }
-}
-
-/// The same bound holds for a request with OPTIONS, whose body means nothing.
-#[test]
-fn bodies_of_options_at_their_bound_and_one_past_it() {
-    for (bytes, closes) in [(DISCARD_BYTES, false), (DISCARD_BYTES + 1, true)] {
-        let body = vec![b'x'; usize::try_from(bytes).unwrap()];
-        let outcome = whole(&Limits::default(), &request("OPTIONS", TARGET, &length(body.len()), &body));
-        let [answer] = outcome.answers.as_slice() else { panic!("{:?}", outcome.answers) };
-        assert_eq!((answer.status, answer.closes()), (204, closes));
-    }
-}
-
-/// The same bound holds for a body for which the buffers have no room, and counts from its start however it was split.
-#[test]
-fn bodies_without_room_at_their_bound_and_one_past_it() {
-    let bound = usize::try_from(DISCARD_BYTES).unwrap();
-    let limits = Limits { buffered_bytes: 1_000, ..Limits::default() };
-    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
-        let body = vec![b'x'; bytes];
-        let wire = [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
-        let pipeline = [chunked(&wire), post(MESSAGE)].concat();
-        let outcome = whole(&limits, &pipeline);
-        assert_eq!((outcome.answers[0].status, outcome.published.len()), (503, usize::from(kept)), "{bytes} bytes");
-        for step in [1, 997, 60_000] {
-            let stepwise = run(&limits, pipeline.chunks(step), Through::Input);
-            assert_same(format_args!("{bytes} bytes by {step}"), &stepwise, &outcome);
+            let answer = &outcome.answers[0];
+            assert_eq!((answer.status, answer.closes()), (status, has_length && !is_kept), "{bytes} bytes");
+            assert_eq!(outcome.published.len(), usize::from(is_kept), "{status}, {bytes} bytes");
+            assert_eq!(matches!(outcome.end, End::Open(_)), is_kept);
+            for step in [1, 997, 60_000] {
+                let stepwise = run(limits, pipeline.chunks(step), Through::Input);
+                assert_same(format_args!("{status}, {bytes} bytes by {step}"), &stepwise, &outcome);
+            }
         }
     }
 }
