@@ -1,5 +1,5 @@
 //! The tests for which it may make a difference how the gateway waits for sockets, once more with epoll: this program
-//! starts itself again with `GATEWAY_IO=epoll` for each group. `https` starts a gateway for each way itself.
+//! starts itself again with `GATEWAY_IO=epoll` for each group.
 
 use std::process::Command;
 
@@ -42,5 +42,11 @@ groups! {
     settings: "settings::", "Ports open and close while the event loop runs.";
     unix_sockets: "unix_sockets::", "The sockets have another family.";
     inherited_sockets: "inherited_sockets::", "Other processes accept on the same sockets.";
+    tls_requests: "https::requests::", "A record comes in many reads.";
+    tls_failed_handshakes: "https::failed_handshakes::", "Each end of a connection is told from the others.";
+    tls_closing: "https::closing::", "What is left to send is sent before the end.";
+    tls_hostile_clients: "https::hostile_clients::", "Clients end their connections at every step.";
+    tls_timeouts: "https::timeouts::", "Deadlines end the wait for the rest of a record.";
+    tls_drain: "https::drain::", "A stop wakes each connection.";
     replacement: "replacement::", "Two processes accept on one socket while one of them stops.";
 }

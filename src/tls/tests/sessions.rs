@@ -110,9 +110,12 @@ fn a_new_identity_keeps_connections_and_ends_resumption() {
 fn the_application_protocol_is_http_1_or_none() {
     let rig = Rig::new();
     for version in VERSIONS {
-        for (offered, chosen) in
-            [(&[][..], None), (&["h2", "http/1.1"], Some(&b"http/1.1"[..])), (&["http/1.0"], Some(b"http/1.0"))]
-        {
+        for (offered, chosen) in [
+            (&[][..], None),
+            (&["h2", "http/1.1"], Some(&b"http/1.1"[..])),
+            (&["http/1.0", "http/1.1"], Some(b"http/1.1")),
+            (&["http/1.0"], Some(b"http/1.0")),
+        ] {
             let mut pair = Pair::new(&rig.acceptor, &rig.client(version, offered), "localhost");
             pair.settle(usize::MAX).unwrap();
             assert_eq!(pair.client.alpn_protocol(), chosen);

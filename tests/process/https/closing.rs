@@ -9,66 +9,47 @@ use crate::support::http::Client;
 use crate::support::pair::Pair;
 use crate::support::request::Request;
 
+/// `statuses::recorded` shows that one follows an answer that closes.
 #[test]
-fn the_gateway_sends_close_notify() {
-    Rig::in_each_way(&["--idle-timeout", "1"], |rig| {
-        let mut asked = rig.client();
-        asked.exchange(&rig.request(FINE).field("Connection", "close")).assert_accepted();
-        asked.expect_close();
+fn idle_clients_get_close_notify_when_their_time_is_over_and_when_the_gateway_stops() {
+    Rig::with(["--idle-timeout", "1"]).served_client().expect_close();
 
-        let mut refused = rig.client();
-        refused.send("POST /api/message HTTP/1.1\nHost: localhost\r\n\r\n");
-        assert_eq!(refused.response().status, 400);
-        refused.expect_close();
-
-        let mut idle = rig.client();
-        idle.exchange(&rig.request(FINE)).assert_accepted();
-        idle.expect_close();
-    });
-}
-
-#[test]
-fn a_gateway_that_stops_sends_close_notify_to_idle_clients() {
-    Rig::in_each_way(&[], |mut rig| {
-        let mut idle = rig.client();
-        idle.exchange(&rig.request(FINE)).assert_accepted();
-        let mut silent = rig.client();
-        rig.gateway.signal(rustix::process::Signal::TERM);
-        idle.expect_close();
-        silent.expect_close();
-        rig.gateway.expect_stopped();
-    });
+    let mut rig = Rig::start();
+    let (mut idle, mut silent) = (rig.served_client(), rig.client());
+    rig.gateway.signal(rustix::process::Signal::TERM);
+    idle.expect_close();
+    silent.expect_close();
+    rig.gateway.expect_stopped();
 }
 
 /// One read may bring more requests than the gateway holds answers for at once.
 #[test]
 fn a_close_notify_of_the_client_is_answered_with_one_behind_the_answers_to_all_requests() {
-    Rig::in_each_way(&[], |rig| {
-        for (requests, request, status) in [
-            (0, rig.request(FINE).bytes(), 200),
-            (1, rig.request(FINE).bytes(), 200),
-            (5, rig.request(FINE).bytes(), 200),
-            (1_000, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), 404),
-        ] {
-            let mut client = rig.client();
-            if requests == 0 {
-                client.exchange(&rig.request(FINE)).assert_accepted();
+    let rig = Rig::start();
+    for (requests, request, status) in [
+        (0, rig.request(FINE).bytes(), 200),
+        (1, rig.request(FINE).bytes(), 200),
+        (5, rig.request(FINE).bytes(), 200),
+        (1_000, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), 404),
+    ] {
+        let mut client = rig.client();
+        if requests == 0 {
+            client.exchange(&rig.request(FINE)).assert_accepted();
+            rig.expect_valid_message();
+        }
+        let mut bytes = client.stream().records(&request.repeat(requests));
+        bytes.extend(client.stream().close_notify_record());
+        client.stream().send_raw(&bytes);
+        for number in 0..requests {
+            let response = client.try_response().unwrap_or_else(|error| panic!("answer {number}: {error}"));
+            assert_eq!(response.status, status, "{response:?}");
+            if status == 200 {
+                response.assert_accepted();
                 rig.expect_valid_message();
             }
-            let mut bytes = client.stream().records(&request.repeat(requests));
-            bytes.extend(client.stream().close_notify_record());
-            client.stream().send_raw(&bytes);
-            for number in 0..requests {
-                let response = client.try_response().unwrap_or_else(|error| panic!("answer {number}: {error}"));
-                assert_eq!(response.status, status, "{response:?}");
-                if status == 200 {
-                    response.assert_accepted();
-                    rig.expect_valid_message();
-                }
-            }
-            client.expect_close();
         }
-    });
+        client.expect_close();
+    }
 }
 
 /// Returns a client that has sent all but the last byte of a request.
@@ -81,63 +62,60 @@ fn client_in_the_middle_of(rig: &Rig, request: &Request) -> Client<TlsStream> {
 
 #[test]
 fn a_request_that_ends_early_is_answered_with_400() {
-    Rig::in_each_way(&[], |rig| {
-        let head_alone = rig.request("");
-        for request in [rig.request(FINE), rig.request(FINE).chunked(4), head_alone] {
-            let mut closing = client_in_the_middle_of(&rig, &request);
-            let close_notify = closing.stream().close_notify_record();
-            closing.stream().send_raw(&close_notify);
-            let mut cut_off = client_in_the_middle_of(&rig, &request);
-            cut_off.stream().shut_down();
-            for mut client in [closing, cut_off] {
-                let response = client.response();
-                assert_eq!((response.status, response.closes()), (400, true));
-                response.problem();
-                client.expect_close();
-            }
+    let rig = Rig::start();
+    let head_alone = rig.request("");
+    for request in [rig.request(FINE), rig.request(FINE).chunked(4), head_alone] {
+        let mut closing = client_in_the_middle_of(&rig, &request);
+        let close_notify = closing.stream().close_notify_record();
+        closing.stream().send_raw(&close_notify);
+        let mut cut_off = client_in_the_middle_of(&rig, &request);
+        cut_off.stream().shut_down();
+        for mut client in [closing, cut_off] {
+            let response = client.response();
+            assert_eq!((response.status, response.closes()), (400, true));
+            response.problem();
+            client.expect_close();
         }
-        rig.assert_bus_is_quiet();
-    });
+    }
+    rig.assert_bus_is_quiet();
 }
 
 #[test]
 fn an_incomplete_record_publishes_nothing_and_a_changed_one_is_refused_with_an_alert() {
-    Rig::in_each_way(&[], |rig| {
-        let mut client = rig.client();
-        let record = client.stream().records(&rig.request(FINE).bytes());
-        client.stream().send_raw(&record[..record.len() - 1]);
-        client.stream().shut_down();
-        client.expect_close();
+    let rig = Rig::start();
+    let mut client = rig.client();
+    let record = client.stream().records(&rig.request(FINE).bytes());
+    client.stream().send_raw(&record[..record.len() - 1]);
+    client.stream().shut_down();
+    client.expect_close();
 
-        for more in [0, 300_000] {
-            let mut client = rig.served_client();
-            let mut record = client.stream().records(&rig.request(FINE).bytes());
-            *record.last_mut().unwrap() ^= 1;
-            record.extend(vec![0; more]);
-            client.stream().send_raw(&record);
-            let error = client.stream().read(&mut [0; 1024]).expect_err("an alert");
-            assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
-            assert!(error.to_string().contains("BadRecordMac"), "{error}");
-        }
-        rig.assert_bus_is_quiet();
-    });
+    for more in [0, 300_000] {
+        let mut client = rig.served_client();
+        let mut record = client.stream().records(&rig.request(FINE).bytes());
+        *record.last_mut().unwrap() ^= 1;
+        record.extend(vec![0; more]);
+        client.stream().send_raw(&record);
+        let error = client.stream().read(&mut [0; 1024]).expect_err("an alert");
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+        assert!(error.to_string().contains("BadRecordMac"), "{error}");
+    }
+    rig.assert_bus_is_quiet();
 }
 
 /// Both sides close at once after a fatal alert (RFC 8446 §6.2), so no record may follow it, nor a close_notify.
 #[test]
 fn a_fatal_alert_of_the_client_is_answered_with_the_end_of_the_socket() {
-    Rig::in_each_way(&[], |rig| {
-        let distrusting = Connector::trusting([Pair::ec().leaf()]);
-        let mut tls = distrusting.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
-        let hello = tls.handshake_bytes();
-        tls.send_raw(&hello);
-        while tls.read_handshake().is_ok() {}
-        let alert = tls.handshake_bytes();
-        assert!(!alert.is_empty(), "the client refuses the certificate");
-        tls.send_raw(&alert);
-        let mut rest = Vec::new();
-        tls.socket().read_to_end(&mut rest).expect("an end without a reset");
-        assert!(rest.is_empty(), "{} bytes came after the alert", rest.len());
-        rig.client().exchange(&rig.request(FINE)).assert_accepted();
-    });
+    let rig = Rig::start();
+    let distrusting = Connector::trusting([Pair::ec().leaf()]);
+    let mut tls = distrusting.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let hello = tls.handshake_bytes();
+    tls.send_raw(&hello);
+    while tls.read_handshake().is_ok() {}
+    let alert = tls.handshake_bytes();
+    assert!(!alert.is_empty(), "the client refuses the certificate");
+    tls.send_raw(&alert);
+    let mut rest = Vec::new();
+    tls.socket().read_to_end(&mut rest).expect("an end without a reset");
+    assert!(rest.is_empty(), "{} bytes came after the alert", rest.len());
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
 }

@@ -1,4 +1,5 @@
-//! A stop under load: each message that was answered with 200 reaches the bus.
+//! A stop, and a switch-off by the settings: each message that was answered with 200 reaches the bus, and nothing else is
+//! waited for.
 
 use std::io::Write;
 
@@ -7,9 +8,11 @@ use rustix::process::Signal;
 use super::client::socket;
 use super::rig::Rig;
 use crate::statuses::FINE;
+use crate::support::eventually;
 use crate::support::http::Client;
 use crate::support::load::{Load, Shape};
 use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
+use crate::support::settings_file::disabled;
 
 /// How many threads post.
 const CLIENTS: usize = 4;
@@ -22,85 +25,96 @@ const PER_CONNECTION: usize = 20;
 
 #[test]
 fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
-    Rig::in_each_way(&["--workers", "2"], |mut rig| {
-        let (address, connector) = (rig.gateway.address(), rig.connector.clone());
-        let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
-        let connect = move || connector.connect(address, "localhost").map(Client::over);
-        let load = Load::by(connect, rig.gateway.target(), shape);
-        assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL, |gateway| {
-            gateway.signal(Signal::TERM);
-        });
+    let mut rig = Rig::with(["--workers", "2"]);
+    let (address, connector) = (rig.gateway.address(), rig.connector.clone());
+    let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
+    let connect = move || connector.connect(address, "localhost").map(Client::over);
+    let load = Load::by(connect, rig.gateway.target(), shape);
+    assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL, |gateway| {
+        gateway.signal(Signal::TERM);
     });
 }
 
 #[test]
 fn a_request_in_flight_is_answered_before_its_connection_ends() {
-    Rig::in_each_way(&[], |mut rig| {
-        assert_answered_during_a_stop(&rig.gateway, &rig.bus, [rig.client(), rig.client()], || {});
-        assert_eq!(rig.gateway.expect_stopped().accepted, 1);
-    });
+    let mut rig = Rig::start();
+    assert_answered_during_a_stop(&rig.gateway, &rig.bus, [rig.client(), rig.client()], || {});
+    assert_eq!(rig.gateway.expect_stopped().accepted, 1);
 }
 
 /// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
     let longer_than_the_test_takes = ["--drain-timeout", "120", "--head-timeout", "120"];
-    Rig::in_each_way(&longer_than_the_test_takes, |mut rig| {
-        let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
-            .into_iter()
-            .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
-            .map(|(sent_bytes, second_request)| {
-                let mut client = rig.client();
-                if second_request {
-                    client.exchange(&rig.request(FINE)).assert_accepted();
-                    rig.expect_valid_message();
-                }
-                let mut record = client.stream().records(&rig.request(FINE).bytes());
-                let rest = record.split_off(sent_bytes);
-                client.stream().send_raw(&record);
-                (client, rest)
-            })
-            .collect();
-        let mut idle = rig.client();
-        rig.gateway.signal(Signal::TERM);
-        idle.expect_close();
-        for (client, rest) in &mut cut_off {
-            client.stream().send_raw(rest);
-            let response = client.response();
-            response.assert_accepted();
-            assert!(response.closes(), "{response:?}");
-            client.expect_close();
-            rig.expect_valid_message();
-        }
-        rig.gateway.expect_stopped();
-    });
+    let mut rig = Rig::with(longer_than_the_test_takes);
+    let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
+        .into_iter()
+        .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
+        .map(|(sent_bytes, second_request)| {
+            let mut client = rig.client();
+            if second_request {
+                client.exchange(&rig.request(FINE)).assert_accepted();
+                rig.expect_valid_message();
+            }
+            let mut record = client.stream().records(&rig.request(FINE).bytes());
+            let rest = record.split_off(sent_bytes);
+            client.stream().send_raw(&record);
+            (client, rest)
+        })
+        .collect();
+    let mut idle = rig.client();
+    rig.gateway.signal(Signal::TERM);
+    idle.expect_close();
+    for (client, rest) in &mut cut_off {
+        client.stream().send_raw(rest);
+        let response = client.response();
+        response.assert_accepted();
+        assert!(response.closes(), "{response:?}");
+        client.expect_close();
+        rig.expect_valid_message();
+    }
+    rig.gateway.expect_stopped();
 }
 
 /// No request is in flight before the handshake is done, so the gateway does not wait for a handshake that stalls.
 #[test]
 fn a_handshake_in_flight_does_not_delay_the_stop() {
     let longer_than_the_test_waits = ["--drain-timeout", "120", "--head-timeout", "120"];
-    Rig::in_each_way(&longer_than_the_test_waits, |mut rig| {
-        let address = rig.gateway.address();
-        let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-        let hello = hello.handshake_bytes();
-        let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
-            let mut client = socket(address).unwrap();
-            client.write_all(&hello[..sent_bytes]).unwrap();
-            client
-        });
-        rig.gateway.signal(Signal::TERM);
-        rig.gateway.expect_stopped();
+    let mut rig = Rig::with(longer_than_the_test_waits);
+    let address = rig.gateway.address();
+    let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let hello = hello.handshake_bytes();
+    let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
+        let mut client = socket(address).unwrap();
+        client.write_all(&hello[..sent_bytes]).unwrap();
+        client
     });
+    rig.gateway.signal(Signal::TERM);
+    rig.gateway.expect_stopped();
 }
 
 #[test]
 fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
-    Rig::in_each_way(&["--drain-timeout", "1", "--head-timeout", "120"], |mut rig| {
-        let mut client = rig.client();
-        let record = client.stream().records(&rig.request(FINE).bytes());
-        client.stream().send_raw(&record[..record.len() - 1]);
-        rig.gateway.signal(Signal::TERM);
-        rig.gateway.expect_stopped();
-    });
+    let mut rig = Rig::with(["--drain-timeout", "1", "--head-timeout", "120"]);
+    let mut client = rig.client();
+    let record = client.stream().records(&rig.request(FINE).bytes());
+    client.stream().send_raw(&record[..record.len() - 1]);
+    rig.gateway.signal(Signal::TERM);
+    rig.gateway.expect_stopped();
+}
+
+#[test]
+fn a_switch_off_closes_what_is_idle_and_a_stop_after_it_waits_for_no_handshake() {
+    let mut rig = Rig::with(["--drain-timeout", "120", "--head-timeout", "120"]);
+    let mut idle = rig.client();
+    let begin = || rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let (silent, mut stalled) = (begin(), begin());
+    let hello = stalled.handshake_bytes();
+    stalled.send_raw(&hello[..hello.len() / 2]);
+    eventually("all are accepted", || (rig.gateway.stats()["connections_accepted"] == 3).then_some(()));
+    rig.gateway.settings.write(disabled());
+    idle.expect_close();
+    Client::over(silent).try_response().expect_err("the end of the connection");
+    rig.gateway.signal(Signal::TERM);
+    rig.gateway.expect_stopped();
 }

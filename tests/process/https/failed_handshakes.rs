@@ -31,39 +31,38 @@ fn expect_failed(rig: &mut Rig, expected: &Value) {
 
 #[test]
 fn each_reason_is_counted() {
-    Rig::in_each_way(&["--head-timeout", "2"], |mut rig| {
-        rig.client().exchange(&rig.request(FINE)).assert_accepted();
-        expect_failed(&mut rig, &json!({}));
-        let address = rig.gateway.address();
+    let mut rig = Rig::with(["--head-timeout", "2"]);
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
+    expect_failed(&mut rig, &json!({}));
+    let address = rig.gateway.address();
 
-        let distrusting = Connector::trusting([Pair::ec().leaf()]);
-        distrusting.connect(address, "localhost").err().expect("a refusal of the authority");
-        rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
-        rig.connector.offering(&["h2"]).connect(address, "localhost").err().expect("a refusal of the protocol");
-        for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
-            let mut client = socket(address).unwrap();
-            client.write_all(&bytes).unwrap();
-            let mut answer = Vec::new();
-            client.read_to_end(&mut answer).unwrap();
-            assert!(!answer.is_empty());
-        }
-        socket(address).unwrap().shutdown(Shutdown::Write).unwrap();
-        let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-        let hello = begun.handshake_bytes();
-        begun.send_raw(&hello[..hello.len() / 2]);
-        drop(begun);
-        let mut slow = socket(address).unwrap();
-        slow.write_all(&hello[..hello.len() / 3]).unwrap();
-        slow.read_to_end(&mut Vec::new()).unwrap();
+    let distrusting = Connector::trusting([Pair::ec().leaf()]);
+    distrusting.connect(address, "localhost").err().expect("a refusal of the authority");
+    rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
+    rig.connector.offering(&["h2"]).connect(address, "localhost").err().expect("a refusal of the protocol");
+    for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
+        let mut client = socket(address).unwrap();
+        client.write_all(&bytes).unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert!(!answer.is_empty());
+    }
+    socket(address).unwrap().shutdown(Shutdown::Write).unwrap();
+    let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let hello = begun.handshake_bytes();
+    begun.send_raw(&hello[..hello.len() / 2]);
+    drop(begun);
+    let mut slow = socket(address).unwrap();
+    slow.write_all(&hello[..hello.len() / 3]).unwrap();
+    slow.read_to_end(&mut Vec::new()).unwrap();
 
-        expect_failed(
-            &mut rig,
-            &json!({
-                "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
-                "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
-            }),
-        );
-    });
+    expect_failed(
+        &mut rig,
+        &json!({
+            "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
+            "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
+        }),
+    );
 }
 
 /// An alert as the first record is an alert as any other. The numbers are those of RFC 8446 §6.
@@ -93,15 +92,14 @@ fn each_alert_is_counted_under_its_reason() {
 
 #[test]
 fn a_connection_that_ends_after_its_handshake_is_not_counted() {
-    Rig::in_each_way(&["--head-timeout", "1"], |mut rig| {
-        rig.client().expect_close();
-        drop(rig.client());
-        let mut changed = rig.client();
-        let mut record = changed.stream().records(&rig.request(FINE).bytes());
-        *record.last_mut().unwrap() ^= 1;
-        changed.stream().send_raw(&record);
-        changed.try_response().expect_err("an alert");
-        eventually("the ends of the connections", || (rig.gateway.stats()["connections"] == 0).then_some(()));
-        expect_failed(&mut rig, &json!({}));
-    });
+    let mut rig = Rig::with(["--head-timeout", "1"]);
+    rig.client().expect_close();
+    drop(rig.client());
+    let mut changed = rig.client();
+    let mut record = changed.stream().records(&rig.request(FINE).bytes());
+    *record.last_mut().unwrap() ^= 1;
+    changed.stream().send_raw(&record);
+    changed.try_response().expect_err("an alert");
+    eventually("the ends of the connections", || (rig.gateway.stats()["connections"] == 0).then_some(()));
+    expect_failed(&mut rig, &json!({}));
 }

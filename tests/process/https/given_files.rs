@@ -16,9 +16,6 @@ use crate::support::skip;
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;
 
-/// A PKCS#8 key that needs a passphrase.
-const ENCRYPTED_KEY: &str = include_str!("data/encrypted-key.pem");
-
 #[test]
 fn every_kind_of_key_is_served() {
     for (kind, pair) in Pair::kinds() {
@@ -109,61 +106,29 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
     }
 }
 
-/// Expects exit status 3 and a message that names the file and its fault and shows no secret, whether the settings open
-/// the gateway or not.
-fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
-    for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
-        let log = builder.https().arguments(files.iter().copied()).fail(3);
-        assert!(log.contains(named.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
-        assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
-    }
-}
-
+/// Whether the settings open the gateway or not. A pipe could be waited for without end.
 #[test]
-fn each_fault_of_a_certificate_or_of_a_key_is_named_with_its_file() {
-    let (pair, other) = (Pair::ec(), Pair::ec());
-    let of_certificate: &[(&str, &str)] = &[
-        ("", "the file is empty"),
-        ("hello", "no certificate in PEM form"),
-        (&pair.key, "no certificate in PEM form"),
-        ("-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----\n", "damaged PEM"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "not a valid X.509"),
-    ];
-    let unsupported = "damaged or of a kind that is not supported";
-    let of_key: &[(&str, &str)] = &[
-        ("", "the file is empty"),
-        (&pair.certificate, "no private key in PEM form"),
-        (&other.key, "does not match"),
-        (ENCRYPTED_KEY, "is encrypted"),
-        ("-----BEGIN PRIVATE KEY-----\n%%%%\n-----END PRIVATE KEY-----\n", "damaged PEM"),
-        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", unsupported),
-    ];
-    for (faults, is_key) in [(of_certificate, false), (of_key, true)] {
-        for (content, fault) in faults {
-            let files = pair.in_files();
-            let faulty = if is_key { &files.key } else { &files.certificate };
-            std::fs::write(faulty, content).unwrap();
-            expect_fault(&files.arguments(), faulty, fault);
+fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
+    let pair = Pair::ec();
+    for (name, content, fault) in [
+        ("cert.pem", Some(pair.key.as_str()), "no certificate in PEM form"),
+        ("cert.pem", None, "not a regular file"),
+        ("key.pem", Some(&Pair::ec().key), "does not match"),
+        ("key.pem", None, "not a regular file"),
+    ] {
+        let files = pair.in_files();
+        let faulty = files.certificate.with_file_name(name);
+        match content {
+            Some(content) => std::fs::write(&faulty, content).unwrap(),
+            None => {
+                std::fs::remove_file(&faulty).unwrap();
+                mknodat(CWD, &faulty, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            }
+        }
+        for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
+            let log = builder.https().arguments(files.arguments()).fail(3);
+            assert!(log.contains(faulty.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
+            assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
         }
     }
-}
-
-#[test]
-fn a_path_without_a_regular_file_is_named() {
-    let files = Pair::ec().in_files();
-    let other = files.directory().join("other.pem");
-    let path = other.to_str().unwrap();
-    let as_certificate = ["--tls-cert", path, "--tls-key", files.key.to_str().unwrap()];
-    let as_key = ["--tls-cert", files.certificate.to_str().unwrap(), "--tls-key", path];
-    let expect = |fault| [as_certificate, as_key].iter().for_each(|files| expect_fault(files, &other, fault));
-
-    expect("No such file");
-    std::fs::create_dir(&other).unwrap();
-    expect("not a regular file");
-    std::fs::remove_dir(&other).unwrap();
-    mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    expect("not a regular file");
-    std::fs::remove_file(&other).unwrap();
-    std::fs::write(&other, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
-    expect("larger than 1 MiB");
 }

@@ -30,27 +30,26 @@ const HELLO_BEGINNING_BYTES: usize = 11;
 
 #[test]
 fn plain_http_gets_a_readable_answer_and_is_counted() {
-    Rig::in_each_way(&[], |mut rig| {
-        for request in [rig.request(FINE).bytes(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), b"G".to_vec()] {
-            let mut client = rig.gateway.client();
-            client.send(request);
-            let response = client.response();
-            assert_eq!((response.status, response.closes()), (400, true));
-            assert!(response.field("Content-Type").unwrap().starts_with("text/plain"), "{response:?}");
-            // RFC 9110 §6.6.1: an answer has a date.
-            assert!(response.field("Date").is_some(), "{response:?}");
-            assert!(String::from_utf8_lossy(&response.content).contains("https://"), "{response:?}");
-            client.expect_half_close(FINE.as_bytes());
-        }
-        // RFC 9110 §9.3.2: the answer to HEAD has no content.
+    let mut rig = Rig::start();
+    for request in [rig.request(FINE).bytes(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), b"G".to_vec()] {
         let mut client = rig.gateway.client();
-        client.send(b"HEAD / HTTP/1.1\r\n\r\n");
-        assert_eq!(client.response_without_body().status, 400);
-        client.expect_close();
-        let stats = rig.gateway.stats();
-        assert_eq!(stats["answers"]["400"], 4, "{stats}");
-        rig.assert_bus_is_quiet();
-    });
+        client.send(request);
+        let response = client.response();
+        assert_eq!((response.status, response.closes()), (400, true));
+        assert!(response.field("Content-Type").unwrap().starts_with("text/plain"), "{response:?}");
+        // RFC 9110 §6.6.1: an answer has a date.
+        assert!(response.field("Date").is_some(), "{response:?}");
+        assert!(String::from_utf8_lossy(&response.content).contains("https://"), "{response:?}");
+        client.expect_half_close(FINE.as_bytes());
+    }
+    // RFC 9110 §9.3.2: the answer to HEAD has no content.
+    let mut client = rig.gateway.client();
+    client.send(b"HEAD / HTTP/1.1\r\n\r\n");
+    assert_eq!(client.response_without_body().status, 400);
+    client.expect_close();
+    let stats = rig.gateway.stats();
+    assert_eq!(stats["answers"]["400"], 4, "{stats}");
+    rig.assert_bus_is_quiet();
 }
 
 /// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
@@ -62,83 +61,79 @@ fn read_to_end(mut client: &TcpStream) -> Vec<u8> {
 
 #[test]
 fn garbage_is_refused_with_an_alert() {
-    Rig::in_each_way(&[], |rig| {
-        let garbage: [Vec<u8>; 5] = [
-            vec![0; 100],
-            vec![0xff; 100],
-            vec![0x80, 0x2e, 1, 3, 1],
-            vec![0x16; 300_000],
-            b"\x16\x03\x01\xff\xff".repeat(9),
-        ];
-        for garbage in garbage {
-            let client = socket(rig.gateway.address()).unwrap();
-            (&client).write_all(&garbage).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
-            let received = read_to_end(&client);
-            assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
-        }
-        rig.client().exchange(&rig.request(FINE)).assert_accepted();
-        rig.expect_valid_message();
-        // Plain http after the handshake is not a request either.
-        let mut client = rig.client();
-        client.stream().send_raw(&rig.request(FINE).bytes());
-        client.try_response().expect_err("an alert");
-        rig.assert_bus_is_quiet();
-    });
+    let rig = Rig::start();
+    let garbage: [Vec<u8>; 5] = [
+        vec![0; 100],
+        vec![0xff; 100],
+        vec![0x80, 0x2e, 1, 3, 1],
+        vec![0x16; 300_000],
+        b"\x16\x03\x01\xff\xff".repeat(9),
+    ];
+    for garbage in garbage {
+        let client = socket(rig.gateway.address()).unwrap();
+        (&client).write_all(&garbage).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let received = read_to_end(&client);
+        assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
+    }
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
+    rig.expect_valid_message();
+    // Plain http after the handshake is not a request either.
+    let mut client = rig.client();
+    client.stream().send_raw(&rig.request(FINE).bytes());
+    client.try_response().expect_err("an alert");
+    rig.assert_bus_is_quiet();
 }
 
 #[test]
 fn a_handshake_that_stalls_is_closed_in_time() {
-    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
-        let since = Instant::now();
-        let mut stalled = Vec::new();
-        let mut hello = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
-        let whole = hello.handshake_bytes();
-        for part in [0, 1, HELLO_BEGINNING_BYTES, whole.len() - 1, whole.len()] {
-            let client = socket(rig.gateway.address()).unwrap();
-            (&client).write_all(&whole[..part]).unwrap();
-            stalled.push(client);
-        }
-        for client in stalled {
-            read_to_end(&client);
-            assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
-        }
-        // A complete handshake does not extend the timeout, since it counts as a part of the head.
-        let since = Instant::now();
-        rig.client().expect_close();
+    let rig = Rig::with(["--head-timeout", "1"]);
+    let since = Instant::now();
+    let mut stalled = Vec::new();
+    let mut hello = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let whole = hello.handshake_bytes();
+    for part in [0, 1, HELLO_BEGINNING_BYTES, whole.len() - 1, whole.len()] {
+        let client = socket(rig.gateway.address()).unwrap();
+        (&client).write_all(&whole[..part]).unwrap();
+        stalled.push(client);
+    }
+    for client in stalled {
+        read_to_end(&client);
         assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
-    });
+    }
+    // A complete handshake does not extend the timeout, since it counts as a part of the head.
+    let since = Instant::now();
+    rig.client().expect_close();
+    assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
 }
 
 #[test]
 fn a_handshake_that_is_sent_slowly_is_closed_in_time() {
-    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
-        let since = Instant::now();
-        let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
-        let hello = tls.handshake_bytes();
-        tls.send_slowly(&hello);
-        read_to_end(tls.socket());
-        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
-    });
+    let rig = Rig::with(["--head-timeout", "1"]);
+    let since = Instant::now();
+    let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let hello = tls.handshake_bytes();
+    tls.send_slowly(&hello);
+    read_to_end(tls.socket());
+    assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
 }
 
 #[test]
 fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
     const CLIENTS: usize = 500;
-    Rig::in_each_way(&["--head-timeout", "2", "--body-timeout", "2"], |rig| {
-        rig.client().exchange(&rig.request(FINE)).assert_accepted();
-        rig.expect_valid_message();
-        let descriptors = || descriptors(rig.gateway.id());
-        let connected = rig.client();
-        let baseline = descriptors() - 1;
-        drop(connected);
-        for number in 0..CLIENTS {
-            disconnect_in_the_middle(&rig, number);
-        }
-        eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
-        rig.client().exchange(&rig.request(FINE)).assert_accepted();
-        rig.expect_valid_message();
-    });
+    let rig = Rig::with(["--head-timeout", "2", "--body-timeout", "2"]);
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
+    rig.expect_valid_message();
+    let descriptors = || descriptors(rig.gateway.id());
+    let connected = rig.client();
+    let baseline = descriptors() - 1;
+    drop(connected);
+    for number in 0..CLIENTS {
+        disconnect_in_the_middle(&rig, number);
+    }
+    eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
+    rig.expect_valid_message();
 }
 
 /// Connects, sends something and disconnects: by a reset, or by a shutdown of its side without reading.
@@ -174,26 +169,22 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
 fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
     raise_descriptors();
     // The queue has the same bound, and may still count a message that the subscriber has received.
-    Rig::in_each_way(&["--max-buffered", &(4 * BODY_BYTES).to_string()], |rig| {
-        let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
-        let request = rig.request(&body);
-        let before = resident_kib(rig.gateway.id());
-        let mut clients = Vec::new();
-        for request in [request.clone(), request.chunked(BODY_BYTES / 3)] {
-            let bytes = [request.bytes().as_slice(), b"P"].concat();
-            for _ in 0..CLIENTS / 2 {
-                let mut client = rig.client();
-                client.send(&bytes);
-                client.response().assert_accepted();
-                assert_eq!(rig.bus.next().topic, "t");
-                clients.push(client);
-            }
+    let rig = Rig::with(["--max-buffered", &(4 * BODY_BYTES).to_string()]);
+    let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
+    let request = rig.request(&body);
+    let before = resident_kib(rig.gateway.id());
+    let mut clients = Vec::new();
+    for request in [request.clone(), request.chunked(BODY_BYTES / 3)] {
+        let bytes = [request.bytes().as_slice(), b"P"].concat();
+        for _ in 0..CLIENTS / 2 {
+            let mut client = rig.client();
+            client.send(&bytes);
+            client.response().assert_accepted();
+            assert_eq!(rig.bus.next().topic, "t");
+            clients.push(client);
         }
-        let resident = resident_kib(rig.gateway.id());
-        println!("{before} KiB before, {resident} KiB then");
-        assert!(
-            resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB,
-            "{resident} KiB, {before} KiB before"
-        );
-    });
+    }
+    let resident = resident_kib(rig.gateway.id());
+    println!("{before} KiB before, {resident} KiB then");
+    assert!(resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB, "{resident} KiB, {before} KiB before");
 }

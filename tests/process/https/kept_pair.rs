@@ -111,11 +111,13 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
     held.lock().unwrap();
     let mut gateway = Gateway::serve().https().start_beside(settings);
     let [certificate, key, _] = files(gateway.settings.path());
-    Connector::trusting_file(&certificate).assert_serves(&gateway);
+    let former = Connector::trusting_file(&certificate);
+    former.assert_serves(&gateway);
     gateway.expect_log("made without the lock");
 
     fs::remove_file(key).unwrap();
     gateway.expect_log("new connections get the new certificate");
+    former.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
     gateway.change_token("rotated");
     let mut client = Connector::trusting_file(&certificate).client(gateway.address());
     assert_eq!(client.exchange(&gateway.request(FINE)).status, 401, "the former token is still in force");

@@ -6,18 +6,14 @@
 //! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
 //! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
 //! | `certificate_events` | is the parent told of each change of the certificate? |
-//! | `handshakes` | which versions and protocols are agreed on, and are sessions resumed? |
-//! | `requests` | does a request mean the same at every split into records? |
+//! | `requests` | does a request mean the same at every split into records, and are sessions resumed? |
 //! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
 //! | `hostile_clients` | what happens to plain http, garbage, stalled handshakes and clients that disconnect? |
 //! | `failed_handshakes` | is each reason why a handshake failed counted? |
 //! | `timeouts` | are missed deadlines answered in HTTP? |
 //! | `reload` | do new connections get a new certificate, and do the others stay? |
 //! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
-//! | `switch_off` | is a connection whose handshake has begun answered when the settings switch the API off? |
-//! | `drain` | is every message that was answered with 200 on the bus after a stop under load? |
-//!
-//! The harness is that of `tests/process`. What depends on the way of waiting for sockets is tested in both ways.
+//! | `drain` | is every message that was answered with 200 on the bus after a stop under load, and is nothing else waited for? |
 
 mod certificate_events;
 pub(crate) mod client;
@@ -25,7 +21,6 @@ mod closing;
 mod drain;
 mod failed_handshakes;
 mod given_files;
-mod handshakes;
 mod hostile_clients;
 mod kept_pair;
 mod reload;
@@ -33,5 +28,4 @@ mod renewal;
 mod requests;
 pub(crate) mod rig;
 mod self_signed;
-mod switch_off;
 mod timeouts;

@@ -1,6 +1,10 @@
-//! Requests, at various splits into records and segments.
+//! Requests at various splits into records and segments, and sessions that are resumed.
 
-use super::rig::Rig;
+use rustls::version::{TLS12, TLS13};
+use rustls::{HandshakeKind, ProtocolVersion};
+
+use super::client::Connector;
+use super::rig::{Rig, self_signed_certificate};
 use crate::statuses::FINE;
 use crate::support::http::Client;
 use crate::support::pipeline;
@@ -10,60 +14,44 @@ use crate::support::subscriber::Message;
 const SMALLEST_RECORD: usize = 32;
 
 #[test]
-fn a_connection_serves_many_requests_also_in_one_write() {
-    Rig::in_each_way(&[], |rig| {
-        pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
-        rig.assert_bus_is_quiet();
-
-        let mut client = rig.client();
-        for number in 0..50 {
-            let message = Message::new("t", &format!(r#"{{"number": {number}}}"#));
-            let request = rig.request(message.body());
-            let request = if number % 2 == 0 { request } else { request.chunked(7) };
-            client.exchange(&request).assert_accepted();
-            assert_eq!(rig.bus.next(), message);
-        }
-        assert_eq!(client.exchange(&rig.request(FINE).target("/")).status, 404);
-        client.exchange(&rig.request(FINE)).assert_accepted();
-        assert_eq!(client.exchange(&rig.request(FINE).target("/api/message")).status, 401);
-        client.expect_close();
-    });
+fn a_hundred_requests_in_one_write_are_answered_in_order() {
+    let rig = Rig::start();
+    pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
+    rig.assert_bus_is_quiet();
 }
 
 #[test]
 fn a_large_body_arrives_unchanged() {
-    Rig::in_each_way(&[], |rig| {
-        // The content of each record is different.
-        let text: String = (0..90_000).map(|number| format!("{number:09} ")).collect();
-        let message = Message::new("large", &format!(r#"{{ "text":"{text}"}}"#));
-        let mut client = rig.client();
-        for request in [rig.request(message.body()), rig.request(message.body()).chunked(50_000)] {
-            client.exchange(&request).assert_accepted();
-            assert!(rig.bus.next() == message, "the payload is different");
-        }
-        let mut client = rig.connector.with_record_bytes(500).client(rig.gateway.address());
-        client.exchange(&rig.request(message.body())).assert_accepted();
+    let rig = Rig::start();
+    // The content of each record is different.
+    let text: String = (0..90_000).map(|number| format!("{number:09} ")).collect();
+    let message = Message::new("large", &format!(r#"{{ "text":"{text}"}}"#));
+    let mut client = rig.client();
+    for request in [rig.request(message.body()), rig.request(message.body()).chunked(50_000)] {
+        client.exchange(&request).assert_accepted();
         assert!(rig.bus.next() == message, "the payload is different");
-    });
+    }
+    let mut client = rig.connector.with_record_bytes(500).client(rig.gateway.address());
+    client.exchange(&rig.request(message.body())).assert_accepted();
+    assert!(rig.bus.next() == message, "the payload is different");
 }
 
 #[test]
 fn a_request_in_records_of_one_byte_is_served() {
-    Rig::in_each_way(&[], |rig| {
-        for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
-            let mut client = rig.client();
-            for byte in request.bytes() {
-                client.send([byte]);
-            }
-            client.response().assert_accepted();
-            rig.expect_valid_message();
-            // Now all records are sent in one write.
-            let records: Vec<u8> = request.bytes().iter().flat_map(|byte| client.stream().records(&[*byte])).collect();
-            client.stream().send_raw(&records);
-            client.response().assert_accepted();
-            rig.expect_valid_message();
+    let rig = Rig::start();
+    for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
+        let mut client = rig.client();
+        for byte in request.bytes() {
+            client.send([byte]);
         }
-    });
+        client.response().assert_accepted();
+        rig.expect_valid_message();
+        // Now all records are sent in one write.
+        let records: Vec<u8> = request.bytes().iter().flat_map(|byte| client.stream().records(&[*byte])).collect();
+        client.stream().send_raw(&records);
+        client.response().assert_accepted();
+        rig.expect_valid_message();
+    }
 }
 
 #[test]
@@ -98,17 +86,31 @@ fn a_request_may_follow_the_handshake_in_the_same_write() {
     client.exchange(&rig.request(FINE)).assert_accepted();
 }
 
+/// A client that is still sending must be able to read why its request is refused.
 #[test]
-fn expectations_are_answered_and_bodies_are_limited() {
+fn a_body_over_max_body_is_413_while_it_is_sent() {
     let rig = Rig::with(["--max-body", "1000"]);
     let mut client = rig.client();
-    let request = rig.request(FINE).field("Expect", "100-continue");
-    client.send(request.head());
-    assert_eq!(client.response().status, 100);
-    client.send(request.body());
-    client.response().assert_accepted();
-    let large = rig.request(vec![b'x'; 200_000]);
-    let response = client.exchange(&large);
+    let response = client.exchange(&rig.request(vec![b'x'; 200_000]));
     assert_eq!((response.status, response.closes()), (413, true));
     client.expect_close();
+}
+
+#[test]
+fn a_client_that_connects_again_resumes_its_session() {
+    let rig = Rig::with(["--workers", "2"]);
+    let trusted = self_signed_certificate(&rig.gateway);
+    for (version, agreed) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
+        let connector = Connector::version(&trusted, version);
+        let kind = |connector: &Connector| {
+            let mut client = connector.client(rig.gateway.address());
+            assert_eq!(client.stream().connection().protocol_version(), Some(agreed));
+            // The tickets arrive before the first answer or with it.
+            client.exchange(&rig.request(FINE)).assert_accepted();
+            client.stream().connection().handshake_kind().unwrap()
+        };
+        let resumed = HandshakeKind::Resumed;
+        assert_eq!([(); 4].map(|()| kind(&connector)), [HandshakeKind::Full, resumed, resumed, resumed], "{version:?}");
+        assert_eq!(kind(&connector.without_resumption()), HandshakeKind::Full);
+    }
 }

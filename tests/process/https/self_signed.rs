@@ -11,7 +11,7 @@ use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::{NAMES, Pair};
 use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
-use crate::support::{eventually, skip};
+use crate::support::skip;
 
 /// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
@@ -38,11 +38,6 @@ pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
     settings
 }
 
-/// Starts a gateway with these settings and waits until it listens.
-fn serve(settings: SettingsFile) -> Gateway {
-    Gateway::serve().https().start_beside(settings)
-}
-
 #[test]
 fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     let (gateway, bus) = start(Gateway::serve());
@@ -62,66 +57,6 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     let distrusting = Connector::trusting([Pair::ec().leaf()]);
     let refused = distrusting.connect(gateway.address(), "localhost").err().expect("a refusal");
     assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
-}
-
-#[test]
-fn a_second_start_uses_the_same_pair_byte_for_byte() {
-    let mut gateway = serve(settings_beside(None));
-    let made = contents(gateway.settings.path());
-    gateway.terminate();
-    let kept = enabled_settings("of-the-test");
-    for (path, content) in files(kept.path()).iter().zip(&made) {
-        std::fs::write(path, content).unwrap();
-    }
-    let gateway = serve(kept);
-    assert_eq!(contents(gateway.settings.path()), made);
-    // The gateway takes the permissions of others away and keeps the key.
-    let [_, key, _] = files(gateway.settings.path());
-    assert_eq!(mode(&key), 0o600);
-    gateway.expect_log("is now closed");
-}
-
-#[test]
-fn a_pair_that_cannot_be_used_is_replaced() {
-    let usable = Pair::valid(-1, 400);
-    let other = Pair::valid(-1, 400);
-    let unusable = [
-        ("expired", Pair::valid(-30, -1)),
-        ("about to expire", Pair::valid(-30, 29)),
-        ("a damaged certificate", Pair { certificate: "-----BEGIN CERTIFICATE-----\n!".into(), ..usable.clone() }),
-        ("a damaged key", Pair { key: usable.key.replace("\nMI", "\n"), ..usable.clone() }),
-        ("an empty key", Pair { key: String::new(), ..usable.clone() }),
-        ("the key of another", Pair { key: other.key, ..usable.clone() }),
-    ];
-    for (what, pair) in unusable {
-        let gateway = serve(settings_beside(Some(&pair)));
-        let [certificate, key, _] = contents(gateway.settings.path());
-        assert_ne!((certificate, key), (pair.certificate.into_bytes(), pair.key.into_bytes()), "{what} was kept");
-        gateway.expect_log("a new self-signed certificate, since");
-        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
-    }
-    let gateway = serve(settings_beside(Some(&usable)));
-    assert_eq!(
-        std::fs::read_to_string(self_signed_certificate(&gateway)).unwrap(),
-        usable.certificate,
-        "a usable pair was not kept"
-    );
-    for missing in 0..2 {
-        let settings = settings_beside(Some(&Pair::valid(-1, 400)));
-        std::fs::remove_file(&files(settings.path())[missing]).unwrap();
-        let gateway = serve(settings);
-        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
-    }
-}
-
-#[test]
-fn a_file_that_cannot_be_read_is_a_configuration_error_that_names_it() {
-    let settings = settings_beside(None);
-    let [certificate, ..] = files(settings.path());
-    std::fs::create_dir(&certificate).unwrap();
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    let log = gateway.finish(3).stderr;
-    assert!(log.contains(certificate.to_str().unwrap()) && log.contains("not a regular file"), "{log}");
 }
 
 #[test]
@@ -189,24 +124,4 @@ fn curl_reaches_a_gateway_by_each_name_that_was_asked_for() {
     drop(gateway);
     drop(start(&["raspberrypi.local"]));
     assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
-}
-
-#[test]
-fn a_pair_that_is_removed_while_it_is_served_is_made_again_for_new_connections() {
-    let gateway = serve(settings_beside(None));
-    let [certificate, key, _] = files(gateway.settings.path());
-    let before = Connector::trusting_file(&certificate);
-    let mut kept = before.client(gateway.address());
-    std::fs::remove_file(&key).unwrap();
-    let after = eventually("a new pair", || {
-        let after = Connector::trusting_file(&certificate);
-        after
-            .connect(gateway.address(), "localhost")
-            .ok()
-            .filter(|tls| tls.peer_certificate() != kept.stream().peer_certificate())
-    });
-    assert_eq!(mode(&key), 0o600);
-    drop(after);
-    kept.exchange(&gateway.request(FINE)).assert_accepted();
-    before.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
 }

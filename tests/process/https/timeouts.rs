@@ -11,33 +11,20 @@ use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
 use crate::support::request::Request;
 
 #[test]
-fn a_head_that_does_not_end_is_answered_with_408() {
-    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
+fn a_head_or_a_body_that_does_not_end_is_answered_with_408() {
+    let rig = Rig::with(["--head-timeout", "1", "--body-timeout", "1"]);
+    let (whole, chunked) = (rig.request(FINE).bytes(), rig.request(FINE).chunked(5).bytes());
+    for unfinished in [&whole[..30], &whole[..whole.len() - 1], &chunked[..chunked.len() - 1]] {
+        let mut client = rig.served_client();
         let since = Instant::now();
-        let mut first = rig.client();
-        first.send("POST /api/message HTTP/1.1\r\nHost: loc");
-        expect_408(first, since);
-
-        let mut second = rig.client();
-        second.exchange(&rig.request(FINE)).assert_accepted();
-        let since = Instant::now();
-        second.send("POST /api/message HTTP/1.1\r\nHost: loc");
-        expect_408(second, since);
-    });
-}
-
-#[test]
-fn a_body_that_does_not_end_is_answered_with_408() {
-    Rig::in_each_way(&["--body-timeout", "1"], |rig| {
-        for request in [rig.request(FINE), rig.request(FINE).chunked(5)] {
-            let mut client = rig.client();
-            let bytes = request.bytes();
-            let since = Instant::now();
-            client.send(&bytes[..bytes.len() - 1]);
-            expect_408(client, since);
-        }
-        rig.assert_bus_is_quiet();
-    });
+        client.send(unfinished);
+        expect_408(client, since);
+    }
+    let since = Instant::now();
+    let mut first = rig.client();
+    first.send(&whole[..30]);
+    expect_408(first, since);
+    rig.assert_bus_is_quiet();
 }
 
 /// Returns a request that takes many times the deadline if it is sent slowly.
