@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
+use crate::support::peer::{RawPeer, message};
 use crate::support::process::{Process, Transcript, after, binary, run};
 use crate::support::request::Request;
 use crate::support::skip;
@@ -30,6 +31,15 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
     let plain = help.stdout.contains("--plain").then_some("--plain");
     let demo = Process::spawn(demo(&[]).args(plain));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
+    // A publisher is seen too, and a stranger is not.
+    let log = demo.wait_log(", subscribers to ");
+    let (_, publishers) = log.split_once("publishers may connect to ").unwrap();
+    let (publishers, _) = publishers.split_once(", subscribers to ").unwrap();
+    let mut stranger = RawPeer::connect(publishers);
+    stranger.send(b"\x01\x00\x06\x01a/b/c\x03\x00{}");
+    stranger.read_to_end();
+    RawPeer::speaking(publishers, "PUB").send_all(&message(&[b"marker", b"{}"]));
+    assert_eq!(demo.wait_line("a message", |line| line.contains('\t')), "marker\t{}\n");
     let output = end(demo, Signal::INT);
     for stream in [output.stdout, output.stderr] {
         assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");

@@ -8,7 +8,6 @@
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
 //! | `bus` | Does `--encoding` publish what it promises, do messages that wait keep their bytes, and is a hub watched? |
-//! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
 //! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
 //! | `unix_sockets` | Is everything as by TCP, for this user alone, and is no file taken away or left behind? |
 //! | `inherited_sockets` | Do others feel nothing of a gateway that listens on a socket of theirs? |
@@ -49,7 +48,6 @@
 mod adapter;
 mod adapter_states;
 mod bus;
-mod bus_peers;
 mod bus_reasons;
 mod container;
 mod delivery;

@@ -105,11 +105,15 @@ pub(crate) fn handshake(socket_type: &str) -> [Vec<u8>; 2] {
 impl RawPeer {
     /// Connects to an endpoint of the bus.
     pub(crate) fn connect(endpoint: &str) -> Self {
+        Self::try_connect(endpoint).unwrap()
+    }
+
+    pub(crate) fn try_connect(endpoint: &str) -> io::Result<Self> {
         let socket: Socket = match endpoint.strip_prefix("ipc://") {
-            Some(path) => UnixStream::connect(path).unwrap().into(),
-            None => TcpStream::connect(endpoint.strip_prefix("tcp://").unwrap()).unwrap().into(),
+            Some(path) => UnixStream::connect(path)?.into(),
+            None => TcpStream::connect(endpoint.strip_prefix("tcp://").unwrap())?.into(),
         };
-        Self::from(socket)
+        Ok(Self::from(socket))
     }
 
     /// Connects to a tcp endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much

@@ -1,6 +1,7 @@
 //! What the events tell of the ports of the bus: where they are, how many subscribers there are, how late the latest is,
 //! and that no message is counted twice or not at all.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -108,5 +109,10 @@ fn each_endpoint_that_is_bound_is_told_with_its_address() {
     for endpoint in [&bound_tcp, &bound_ipc, &hub_subscribers] {
         Subscriber::connected(endpoint, "").wait_until_subscribed(&gateway);
     }
+    let stats = gateway.stats();
+    for (at, endpoint) in [bound_tcp, bound_ipc.clone()].into_iter().enumerate() {
+        assert_eq!(stats["endpoints"][at]["endpoint"], endpoint, "{stats}");
+    }
     gateway.terminate();
+    assert!(!Path::new(bound_ipc.strip_prefix("ipc://").unwrap()).exists(), "{bound_ipc} is left behind");
 }

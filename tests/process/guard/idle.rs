@@ -1,10 +1,9 @@
 //! A gateway whose peers ask for nothing takes no processor time, also while it has no descriptor for those that come.
 
-use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::peer::RawPeer;
@@ -12,6 +11,10 @@ use crate::support::subscriber::{Message, Subscriber};
 use crate::support::task::{Task, is_over};
 use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
 use crate::support::{eventually, side_by_side};
+
+/// The ports whose peers are watched.
+const PORTS: [(Side, Transport); 3] =
+    [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)];
 
 /// How long the processor time is watched.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -36,8 +39,7 @@ fn ticks(gateway: &Gateway) -> u64 {
 fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
     const SUBSCRIBERS: usize = 100;
     raise_descriptors();
-    let ports = [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)];
-    side_by_side(ports, |(side, transport)| {
+    side_by_side(PORTS, |(side, transport)| {
         let mut rig = Rig::open(side, transport);
         let context = zmq::Context::new();
         let subscribers: Vec<_> = (0..SUBSCRIBERS)
@@ -58,10 +60,9 @@ fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
 }
 
 /// Connects, waits until the gateway ends the connection, and comes back.
-fn come_back(address: SocketAddr, over: &AtomicBool) {
+fn come_back(endpoint: &str, over: &AtomicBool) {
     while !is_over(over) {
-        if let Ok(stream) = TcpStream::connect(address) {
-            let mut peer = RawPeer::from(socket2::Socket::from(stream));
+        if let Ok(mut peer) = RawPeer::try_connect(endpoint) {
             while !is_over(over) && !peer.is_ended() {
                 std::thread::sleep(COME_BACK_PAUSE);
             }
@@ -79,13 +80,13 @@ fn assert_served(rig: &Rig, client: &mut Client) {
 
 /// The limit of descriptors may be lowered later, or the whole system may have none left.
 #[test]
-fn without_descriptors_peers_wait_and_cost_no_processor_time() {
-    side_by_side(SIDES, |side| {
+fn without_descriptors_peers_are_refused_and_cost_no_processor_time() {
+    side_by_side(PORTS, |(side, transport)| {
         const WAITING: usize = 20;
         const COMING_BACK: usize = 8;
         raise_descriptors();
-        let rig = Rig::open(side, Transport::Tcp);
-        let address: SocketAddr = rig.endpoints.subscribers.strip_prefix("tcp://").unwrap().parse().unwrap();
+        let rig = Rig::open(side, transport);
+        let endpoint = &rig.endpoints.subscribers;
         // Clients of HTTP take every descriptor that is left. The first one stands for at least one request, also where no
         // number below the highest is free.
         let mut clients = vec![rig.gateway.client()];
@@ -95,16 +96,22 @@ fn without_descriptors_peers_wait_and_cost_no_processor_time() {
         clients.iter_mut().for_each(|client| assert_served(&rig, client));
         let former_limit = limit_descriptors(rig.gateway.id(), limit as u64);
 
-        let waiting: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let waiting: Vec<_> = (0..WAITING).map(|_| RawPeer::connect(endpoint)).collect();
         assert_served(&rig, &mut clients[0]);
         let ticks_while_waiting = ticks(&rig.gateway);
-        let coming_back: Vec<_> = (0..COMING_BACK).map(|_| Task::start(move |over| come_back(address, over))).collect();
-        let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(&rig.endpoints.subscribers, OWN_TOPIC)).collect();
+        for mut peer in waiting {
+            peer.read_to_end();
+        }
+        let coming_back = (0..COMING_BACK).map(|_| {
+            let endpoint = endpoint.clone();
+            Task::start(move |over| come_back(&endpoint, over))
+        });
+        let coming_back: Vec<_> = coming_back.collect();
+        let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(endpoint, OWN_TOPIC)).collect();
         let ticks_while_refusing = ticks(&rig.gateway);
         assert_served(&rig, &mut clients[0]);
         println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
         drop(coming_back);
-        drop(waiting);
 
         limit_descriptors(rig.gateway.id(), former_limit);
         for newcomer in newcomers {

@@ -7,10 +7,10 @@
 //! | `subscriptions` | Do subscriptions of any number and length cost the gateway, its other subscribers or its hub anything? |
 //! | `publishers` | Does the embedded hub pass on anything but messages of two frames within the bounds? |
 //! | `storm` | Does the gateway stand thousands of random connections? `GUARD_CONNECTIONS` sets how many at each port |
-//! | `siege` | Do peers that leave, or are silent, hold others up? |
+//! | `siege` | Do peers that leave, are silent or are too many hold others up? |
 //! | `turnover` | Do many peers that come and go, or change their mind, hold others up? |
 //! | `stalled` | What do publishers cost while nobody takes their messages? |
-//! | `protocol` | Are heartbeats, lengths and both forms of subscriptions read as ZMTP 3 has them? |
+//! | `protocol` | Are heartbeats and both forms of subscriptions read as ZMTP 3 has them? |
 //! | `counts` | Do the events tell where the ports are, who is late, and what became of each message? |
 //! | `order` | Do all subscribers receive one order? |
 //! | `pressure` | Do publishers and posts hold each other up while a subscriber does not read? |

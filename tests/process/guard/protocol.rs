@@ -3,55 +3,13 @@
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, assert_received, number, payload, subscribed};
-use crate::support::peer::{COMMAND, Form, MORE, RawPeer, cancel, frame, frame_head, message, ping, subscribe};
+use super::traffic::{Poster, assert_received, number, subscribed};
+use crate::support::peer::{Form, RawPeer, cancel, frame, message, ping, subscribe};
 use crate::support::subscriber::Message;
 use crate::support::{eventually, side_by_side};
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Each port of a rig, and a type of the sockets that connect to it.
-fn ports(rig: &Rig) -> Vec<(String, &'static str)> {
-    let publishers = rig.endpoints.publishers.iter().map(|endpoint| (endpoint.clone(), "PUB"));
-    publishers.chain([(rig.endpoints.subscribers.clone(), "SUB")]).collect()
-}
-
-/// A frame that no memory could hold is either an error of the protocol or skipped, and nobody else notices it.
-#[test]
-fn a_length_of_64_bits_is_no_harm() {
-    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
-    for (endpoint, socket_type) in ports(&rig) {
-        for length in [usize::MAX, 1 << 63, (1 << 63) - 1, 1 << 32, u32::MAX as usize] {
-            for flags in [0, MORE, COMMAND] {
-                let mut peer = RawPeer::speaking(&endpoint, socket_type);
-                let mut bytes = frame_head(flags, length);
-                bytes.extend([0x01; 100_000]);
-                peer.send(&bytes);
-                rig.assert_served();
-                assert!(rig.subscriber.next_within(Duration::from_millis(5)).is_none(), "{length} bytes are a message");
-            }
-        }
-    }
-    rig.assert_unharmed("a length of 64 bits");
-}
-
-#[test]
-fn a_ping_may_stand_between_the_frames_of_a_message() {
-    const MESSAGES: u32 = 200;
-    let rig = Rig::open(Side::Hub, Transport::Tcp);
-    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
-    for number in 0..MESSAGES {
-        let context = format!("context {number}");
-        let payload = payload(number, &"x".repeat(number as usize * 10));
-        publisher.send_all(&frame(MORE, OWN_TOPIC.as_bytes()));
-        publisher.send_all(&ping(context.as_bytes()));
-        publisher.send_all(&frame(0, payload.as_bytes()));
-        assert_eq!(publisher.receive_pong(), context.as_bytes());
-    }
-    assert_received(&rig, &(0..MESSAGES).collect::<Vec<_>>());
-    rig.assert_unharmed("a PING within a message");
-}
 
 /// The answers stand at the ends of frames, also while the gateway is writing messages.
 #[test]
@@ -115,13 +73,14 @@ fn pings_whose_answers_are_not_read(endpoint: &str, socket_type: &str, rig: &mut
 #[test]
 fn pings_whose_answers_are_not_read_cost_a_bounded_amount() {
     let mut rig = Rig::open(Side::Hub, Transport::Tcp);
-    for (endpoint, socket_type) in ports(&rig) {
-        pings_whose_answers_are_not_read(&endpoint, socket_type, &mut rig);
+    for (endpoint, socket_type) in rig.endpoints.clone().all().zip(["PUB", "SUB"]) {
+        pings_whose_answers_are_not_read(endpoint, socket_type, &mut rig);
     }
     rig.assert_unharmed("PINGs whose answers are not read");
 }
 
-/// The same prefix twice of one peer counts once, in whichever form it comes, and one cancel removes it.
+/// The same prefix twice of one peer counts once, in whichever form it comes, and one cancel removes it. What is no
+/// subscription, or too long for one, is dropped, and the peer stays a subscriber.
 #[test]
 fn both_forms_of_subscriptions_count() {
     side_by_side([Form::Message, Form::Command], |form| {
@@ -130,6 +89,13 @@ fn both_forms_of_subscriptions_count() {
         let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
         let subscriptions = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
         let post = |topic: &str| rig.gateway.post(Message::new(topic, "{}").body()).assert_accepted();
+        for _ in 0..100 {
+            peer.send_all(&message(&[b"topic", b"{}"]));
+            peer.send_all(&frame(0, b"\x02no subscription"));
+        }
+        peer.send_all(&subscribe(form, &[b'x'; 1_025]));
+        peer.send_all(&subscribe(other_form, &[b'x'; 1_025]));
+        peer.send_all(&subscribe(Form::Message, &[b'x'; 3_000_000]));
         peer.send_all(&subscribe(form, b"once"));
         peer.send_all(&subscribe(form, b"twice"));
         peer.send_all(&subscribe(other_form, b"twice"));
@@ -151,22 +117,7 @@ fn both_forms_of_subscriptions_count() {
             assert_eq!(peer.receive_message()[0], topic.as_bytes(), "{form:?}");
         }
         eventually("three prefixes are left", || (subscriptions(&mut rig) == 3).then_some(()));
+        assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
         rig.assert_unharmed("subscriptions in both forms");
     });
-}
-
-/// An XSUB may send messages. They are dropped and counted, and it stays a subscriber.
-#[test]
-fn messages_of_a_subscriber_are_dropped() {
-    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
-    let mut peer = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
-    for _ in 0..100 {
-        peer.send_all(&message(&[b"topic", b"{}"]));
-        peer.send_all(&frame(0, b"\x02no subscription"));
-    }
-    peer.round_trip();
-    rig.assert_served();
-    assert_eq!(peer.receive_message()[0], OWN_TOPIC.as_bytes());
-    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
-    rig.assert_unharmed("messages of a subscriber");
 }

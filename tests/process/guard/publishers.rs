@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::rig::{Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
@@ -55,6 +55,7 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
     rig.assert_unharmed("refused messages");
 }
 
+/// Neither holds it another publisher up.
 #[test]
 fn a_message_that_never_ends_is_not_kept() {
     let rig = Rig::open(Side::Hub, Transport::Ipc);
@@ -68,6 +69,14 @@ fn a_message_that_never_ends_is_not_kept() {
     for peer in &mut announced {
         peer.send_all(&[frame(MORE, b"topic"), frame_head(0, 799_000_000), vec![b' '; 3_000_000]].concat());
     }
+    let mut unfinished: Vec<_> = (0..70).map(|_| RawPeer::speaking(rig.publishers(), "PUB")).collect();
+    for peer in &mut unfinished {
+        peer.send_all(&[frame(MORE, b"unfinished"), frame_head(0, 1 << 20), vec![b' '; 1_000]].concat());
+    }
+    let expected = Message::new(OWN_TOPIC, r#"{"other":true}"#);
+    let mut other = RawPeer::speaking(rig.publishers(), "PUB");
+    other.send_all(&message(&[expected.topic.as_bytes(), expected.payload.as_bytes()]));
+    assert_eq!(rig.subscriber.next(), expected);
     rig.assert_unharmed("messages that never end");
 }
 

@@ -41,6 +41,13 @@ pub(crate) struct Endpoints {
     pub(crate) subscribers: String,
 }
 
+impl Endpoints {
+    /// Returns the endpoint of each port.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
+        self.publishers.iter().chain([&self.subscribers])
+    }
+}
+
 /// The transport of the endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport {

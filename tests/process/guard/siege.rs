@@ -1,13 +1,15 @@
-//! Peers that speak ZMTP and mean harm: they subscribe to much and leave, or are silent. Others are served meanwhile, and
-//! what the peers cost is given back.
+//! Peers that leave, are silent, are too many, or subscribe to too much. Others are served meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::rig::{Rig, SIDES, Side, Transport};
-use crate::support::peer::{Form, RawPeer, subscribe};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use crate::endurance::assert_idle;
+use crate::support::gateway::Gateway;
+use crate::support::peer::{Form, RawPeer, message, subscribe};
 use crate::support::random::Random;
+use crate::support::request::FINE;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, raise_descriptors};
 use crate::support::{eventually, side_by_side};
@@ -22,11 +24,6 @@ const TICKS: u64 = 100;
 fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) -> Vec<u8> {
     let subscriptions = (0..count).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
     subscriptions.collect::<Vec<_>>().concat()
-}
-
-/// Returns how many distinct prefixes the gateway counts, of all subscribers.
-fn subscriptions(rig: &mut Rig) -> u64 {
-    rig.gateway.stats()["subscriptions"].as_u64().unwrap()
 }
 
 /// What it costs when a peer leaves does not depend on what others have subscribed to.
@@ -59,37 +56,6 @@ fn peers_that_leave_cost_little() {
     });
 }
 
-/// What a peer has subscribed to is forgotten as soon as the peer is, so that peers that come back gain nothing.
-#[test]
-fn peers_that_come_back_gain_nothing() {
-    side_by_side(SIDES, |side| {
-        const PEERS: u64 = 400;
-        let mut rig = Rig::open(side, Transport::Tcp);
-        for number in 0..PEERS {
-            let mut random = Random(number);
-            let count = 10 + random.below(1_490);
-            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-            peer.send(&random_subscriptions(&mut random, count, 4 + number as usize % 60));
-            if number % 2 == 0 {
-                // The peer leaves with what is on its way, or after some of it was read.
-                rig.gateway.stats();
-            }
-            if number % 100 == 99 {
-                rig.assert_small(&format!("{number} peers"));
-            }
-        }
-        rig.assert_served();
-        eventually("all of them are forgotten", || (subscriptions(&mut rig) == 1).then_some(()));
-        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        for number in 0..400 {
-            peer.send_all(&subscribe(Form::Command, format!("again/{number}").as_bytes()));
-        }
-        eventually("all subscriptions are counted", || (subscriptions(&mut rig) == 401).then_some(()));
-        drop(peer);
-        rig.assert_unharmed("peers that come back");
-    });
-}
-
 /// Holds so many silent connections open to an endpoint until `is_over`, and opens those again that are closed.
 fn be_silent(endpoint: &str, connections: usize, is_over: &AtomicBool, reopened: &AtomicUsize) {
     let mut silent: VecDeque<_> = (0..connections).map(|_| RawPeer::connect(endpoint)).collect();
@@ -117,7 +83,7 @@ fn silent_connections_lock_nobody_out() {
         let (is_over, reopened) = (AtomicBool::new(false), AtomicUsize::new(0));
         let endpoints = rig.endpoints.clone();
         let came_in = std::thread::scope(|threads| {
-            for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
+            for endpoint in endpoints.all() {
                 threads.spawn(|| be_silent(endpoint, SILENT, &is_over, &reopened));
             }
             eventually("the places are taken", || (reopened.load(Ordering::Relaxed) > SILENT).then_some(()));
@@ -129,6 +95,67 @@ fn silent_connections_lock_nobody_out() {
         assert!(came_in * 100 >= HONEST * 95, "{came_in} of {HONEST} honest peers came in");
         rig.assert_unharmed("silent connections");
     });
+}
+
+/// There are more strangers than the limit of descriptors permits. HTTP answers at once, and no thread loops.
+#[test]
+fn silent_strangers_hold_up_neither_http_nor_the_bus() {
+    side_by_side(SIDES, |side| {
+        const STRANGERS: usize = 320;
+        raise_descriptors();
+        let builder = Gateway::serve().after("ulimit -n 300").arguments(["--drain-timeout", "1"]);
+        let mut rig = Rig::start(builder, side, Transport::Tcp, OWN_TOPIC);
+        for endpoint in rig.endpoints.all() {
+            let mut strangers: Vec<_> = (0..STRANGERS).map(|_| RawPeer::connect(endpoint)).collect();
+            let last = strangers.last_mut().unwrap();
+            eventually("it is greeted or refused", || last.is_readable_within(Duration::ZERO).then_some(()));
+            let mut clients: Vec<_> = (0..20).map(|_| rig.gateway.client()).collect();
+            rig.gateway.serve_each(&mut clients);
+            assert!(!last.is_ended(), "HTTP answered only after the last stranger had left");
+            assert_idle(&rig.gateway, "while strangers are connected");
+            for stranger in &mut strangers {
+                stranger.read_to_end();
+            }
+            rig.gateway.post(FINE).assert_accepted();
+        }
+        rig.gateway.expect_log("the bus ends the oldest connection that does not speak");
+        assert!(rig.gateway.stats()["peers"]["refused"].as_u64().unwrap() > 0);
+        if let Some(publishers) = &rig.endpoints.publishers {
+            let sent = Message::new(OWN_TOPIC, "{}");
+            let mut publisher = RawPeer::speaking(publishers, "PUB");
+            publisher.send_all(&message(&[sent.topic.as_bytes(), sent.payload.as_bytes()]));
+            assert_eq!(rig.subscriber.next(), sent);
+        }
+        rig.assert_unharmed("silent strangers");
+    });
+}
+
+#[test]
+fn one_peer_more_than_the_bound_is_refused() {
+    /// The subscriber of the rig has one of the 256 places.
+    const PEERS: usize = 255;
+    raise_descriptors();
+    let mut rig = Rig::open(Side::Bind, Transport::Tcp);
+    let context = zmq::Context::new();
+    let connect = |prefix: &str| {
+        let peer = context.socket(zmq::SUB).unwrap();
+        peer.set_subscribe(prefix.as_bytes()).unwrap();
+        peer.connect(&rig.endpoints.subscribers).unwrap();
+        peer
+    };
+    let mut peers: Vec<_> = (0..PEERS).map(|number| connect(&number.to_string())).collect();
+    eventually("all are connected", || (rig.gateway.stats()["subscriptions"] == PEERS + 1).then_some(()));
+    let newcomer = connect("newcomer");
+    eventually("the newcomer is refused", || (rig.gateway.stats()["peers"]["refused"] != 0).then_some(()));
+    rig.gateway.expect_log("the bus refuses peers: as many as it may have are connected");
+    assert_eq!(rig.gateway.stats()["subscriptions"], PEERS + 1);
+    drop(peers.pop());
+    // libzmq tries again until there is a place.
+    eventually("a place is free", || {
+        rig.gateway.post(Message::new("newcomer", "{}").body()).assert_accepted();
+        (newcomer.poll(zmq::POLLIN, 50).unwrap() > 0).then_some(())
+    });
+    rig.gateway.terminate();
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig};
-use crate::support::peer::{Form, RawPeer, frame, frame_head, handshake, message, subscribe};
+use super::traffic::subscribed;
+use crate::support::peer::{RawPeer, handshake, message};
 use crate::support::subscriber::Message;
 use crate::support::usage::resident_kib;
 use crate::support::{eventually, side_by_side};
@@ -16,14 +17,6 @@ const MOST_HELD_KIB: u64 = 128 * 1024;
 
 /// How long a publisher tries to send, when the hub does not read from it.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Connects a subscriber to what begins with `prefix` that reads nothing.
-fn stalled_subscriber(rig: &Rig, prefix: &str) -> RawPeer {
-    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-    peer.send_all(&subscribe(Form::Message, prefix.as_bytes()));
-    peer.round_trip();
-    peer
-}
 
 /// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher that
 /// has left keeps its place until the hub has read what it has sent.
@@ -49,7 +42,7 @@ fn wait_for_publisher(rig: &Rig) {
 /// the memory back.
 fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, usize, usize)) {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
-    let staller = stalled_subscriber(&rig, "flood");
+    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
     let before_kib = resident_kib(rig.gateway.id());
     let mut most_kib = 0;
@@ -61,10 +54,10 @@ fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, us
     println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {growth_kib} KiB more");
     assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
     // A subscriber finds a place, whatever publishers have left behind.
-    let subscribed = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
-    let others = subscribed(&mut rig);
-    let newcomer = stalled_subscriber(&rig, "newcomer");
-    eventually("the newcomer is counted", || (subscribed(&mut rig) == others + 1).then_some(()));
+    let subscriptions = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
+    let others = subscriptions(&mut rig);
+    let newcomer = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "newcomer");
+    eventually("the newcomer is counted", || (subscriptions(&mut rig) == others + 1).then_some(()));
     drop((staller, newcomer));
     rig.assert_served();
     wait_for_publisher(&rig);
@@ -76,22 +69,4 @@ fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, us
 #[test]
 fn publishers_that_come_and_go_cost_a_bounded_amount() {
     side_by_side([(12, 200, MIB), (3_000, 200, 100), (254, 1_000, 300)], publishers_that_come_and_go);
-}
-
-#[test]
-fn messages_that_are_not_completed_hold_no_publisher_up() {
-    const PUBLISHERS: usize = 70;
-    let rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
-    let unfinished: Vec<_> = (0..PUBLISHERS)
-        .map(|_| {
-            let mut peer = RawPeer::connect(rig.publishers());
-            let [greeting, ready] = handshake("PUB");
-            let begun = [frame(1, b"unfinished"), frame_head(0, MIB), vec![b' '; 1_000]];
-            [greeting, ready].iter().chain(&begun).for_each(|part| peer.send(part));
-            peer
-        })
-        .collect();
-    wait_for_publisher(&rig);
-    drop(unfinished);
-    rig.assert_unharmed("messages that are not completed");
 }

@@ -1,6 +1,6 @@
 //! Subscriptions of any number and length cost a bounded amount of memory, and nothing else.
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{Rig, Side, Transport};
 use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::random::Random;
 use crate::support::side_by_side;
@@ -98,16 +98,4 @@ fn many_greedy_subscribers_cost_a_bounded_amount() {
         rig.assert_gained_less_than(GROWTH_BY_MANY_KIB, &format!("{PEERS} peers"));
         rig.assert_unharmed("greedy subscribers");
     });
-}
-
-#[test]
-fn a_subscriber_receives_what_it_subscribed_to_after_a_refused_subscription() {
-    let mut rig = Rig::open(Side::Bind, Transport::Tcp);
-    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-    peer.send_all(&subscribe(Form::Command, &[b'x'; 1_025]));
-    peer.send_all(&subscribe(Form::Message, &[b'x'; 3_000_000]));
-    peer.send_all(&subscribe(Form::Command, OWN_TOPIC.as_bytes()));
-    peer.round_trip();
-    rig.assert_served();
-    assert_eq!(peer.receive_body(), OWN_TOPIC.as_bytes());
 }

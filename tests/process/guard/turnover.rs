@@ -1,7 +1,6 @@
 //! As many peers as the bus has places for come, leave at once and come back, or change their subscriptions without a
 //! pause. Another subscriber waits hardly longer than beside the same peers at rest, and what they cost is given back.
 
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -53,12 +52,8 @@ fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     (0..PEERS).map(|_| of_peer()).collect()
 }
 
-fn address(endpoint: &str) -> SocketAddr {
-    endpoint.strip_prefix("tcp://").unwrap().parse().unwrap()
-}
-
 /// Lets the peers leave and come back, one after the other. Each stays while the others of this thread come back.
-fn come_and_go(address: SocketAddr, peers: &[Vec<u8>], over: &AtomicBool) -> usize {
+fn come_and_go(endpoint: &str, peers: &[Vec<u8>], over: &AtomicBool) -> usize {
     let hello: Vec<Vec<u8>> = peers.iter().map(|bytes| [&handshake("SUB").concat(), &bytes[..]].concat()).collect();
     let mut connections: Vec<Option<RawPeer>> = hello.iter().map(|_| None).collect();
     let mut visits = 0;
@@ -69,8 +64,7 @@ fn come_and_go(address: SocketAddr, peers: &[Vec<u8>], over: &AtomicBool) -> usi
             }
             *connection = None;
             // The port is closed when the gateway stops.
-            let Ok(stream) = TcpStream::connect(address) else { continue };
-            let mut peer = RawPeer::from(socket2::Socket::from(stream));
+            let Ok(mut peer) = RawPeer::try_connect(endpoint) else { continue };
             peer.give_up_after(WRITE_TIMEOUT);
             peer.send(hello);
             visits += 1;
@@ -82,9 +76,8 @@ fn come_and_go(address: SocketAddr, peers: &[Vec<u8>], over: &AtomicBool) -> usi
 
 /// Starts two threads of peers that come and go.
 fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
-    let address = address(endpoint);
-    let halves = peers.chunks(peers.len().div_ceil(2)).map(<[_]>::to_vec);
-    halves.map(|half| Task::start(move |over| come_and_go(address, &half, over))).collect()
+    let halves = peers.chunks(peers.len().div_ceil(2)).map(|half| (endpoint.to_owned(), half.to_vec()));
+    halves.map(|(endpoint, half)| Task::start(move |over| come_and_go(&endpoint, &half, over))).collect()
 }
 
 /// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the gateway

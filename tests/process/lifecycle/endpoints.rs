@@ -119,15 +119,8 @@ fn a_socket_that_took_the_place_of_the_gateways_socket_stays() {
     drop(other);
 }
 
-/// What the log says the subscribers of the embedded hub may connect to, and what the counters name.
 #[test]
-fn a_wildcard_and_an_abstract_name_are_bound() {
-    let mut gateway = Gateway::serve().bind("ipc://*").start();
-    let endpoint = gateway.stats()["endpoints"][0]["endpoint"].as_str().unwrap().to_owned();
-    Subscriber::connected(&endpoint, "").wait_until_subscribed(&gateway);
-    gateway.terminate();
-    assert!(!Path::new(endpoint.strip_prefix("ipc://").unwrap()).exists(), "{endpoint} is left behind");
-
+fn an_abstract_name_is_bound() {
     let name = format!("ipc://@adapter-gateway-test-endpoints-{}", std::process::id());
     let first = Gateway::serve().bind(&name).start();
     Subscriber::connected(&name, "").wait_until_subscribed(&first);
