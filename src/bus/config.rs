@@ -80,18 +80,15 @@ impl Default for BusConfig {
 pub struct BusError(String);
 
 impl BusError {
-    /// Returns a function that turns an I/O error into an error about `endpoint`.
-    pub(crate) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
-        move |cause| Self(format!("{endpoint}: {cause}"))
-    }
-
-    /// Turns the I/O error of an endpoint of the embedded hub into an error that says what to do if it is taken.
-    pub(super) fn about_hub(endpoint: &Endpoint, cause: &io::Error) -> Self {
-        let what_to_do = match cause.kind() {
-            io::ErrorKind::AddrInUse => "; if that is a hub, leave --hub out, and the gateway publishes to it",
-            _ => "",
-        };
-        Self(format!("{endpoint}: {cause}{what_to_do}"))
+    /// Returns a function that turns an I/O error into an error about `endpoint`, and says what to do if an endpoint of the
+    /// embedded hub is taken.
+    pub(crate) fn about(endpoint: &Endpoint, is_of_hub: bool) -> impl FnOnce(io::Error) -> Self {
+        move |cause| match cause.kind() {
+            io::ErrorKind::AddrInUse if is_of_hub => {
+                Self(format!("{endpoint}: {cause}; if that is a hub, leave --hub out, and the gateway publishes to it"))
+            }
+            _ => Self(format!("{endpoint}: {cause}")),
+        }
     }
 }
 

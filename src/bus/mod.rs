@@ -35,6 +35,7 @@ mod thread;
 pub mod waker;
 
 pub use crate::message::publish::Unavailable;
+pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
 pub use config::{
     BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES,
@@ -45,5 +46,5 @@ pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
 pub(crate) use poller::Poller;
 pub use running::Bus;
-pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
+pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters};
 pub use thread::BusEvent;

@@ -56,17 +56,18 @@ impl Bus {
             let (opened_in, opened) = with_context(|context| {
                 let dial = |endpoint: &Arc<EndpointState>| {
                     Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &poller)
-                        .map_err(BusError::about(&endpoint.address))
+                        .map_err(BusError::about(&endpoint.address, false))
                 };
-                connect.iter().map(dial).collect::<Result<_, _>>()
+                connect.iter().map(dial).collect()
             })?;
-            (context, dialled) = (Some(opened_in), opened?);
+            (context, dialled) = (Some(opened_in), opened);
         }
         let endpoints = for_subscribers.chain(connect).collect();
         let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
-        let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some()));
+        let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
+        let totals = exchange.totals(Duration::ZERO);
+        let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some(), totals));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
-        let exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let state = Arc::new(BusState::new(queue, waker, endpoints, bound_state));
         let thread = BusThread {

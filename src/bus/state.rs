@@ -13,6 +13,7 @@ use super::waker::Waker;
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::sync::counting::sum;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::zmtp::SubscriberTotals;
 
 /// The state that every [`Publisher`], the [`super::Bus`] and its thread share.
 pub struct BusState {
@@ -100,22 +101,6 @@ pub struct EndpointCounters {
     pub connected: bool,
     /// How often the endpoint became connected again after the first time.
     pub reconnects: u64,
-}
-
-/// The part of [`BusCounters`] about the subscribers of bound endpoints, as it is in the `stats` event. All are `None` if no
-/// endpoint is bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct SubscriberTotals {
-    /// Subscribers that are connected now.
-    pub subscribers: Option<u64>,
-    /// The distinct topic prefixes that they subscribe to now.
-    pub subscriptions: Option<u64>,
-    /// Messages that matched none of them.
-    pub unsubscribed: Option<u64>,
-    /// The most messages that wait for one subscriber.
-    pub late_messages: Option<u64>,
-    /// For how long the oldest of all waiting messages has waited, in seconds.
-    pub late_s: Option<f64>,
 }
 
 impl BusState {
@@ -216,15 +201,8 @@ impl BusState {
 }
 
 impl BoundState {
-    pub(super) fn new(PeerReports { counters, hub_counters, .. }: &PeerReports, has_hub: bool) -> Self {
-        let (peers, hub) = (Arc::clone(counters), Arc::clone(hub_counters));
-        let subscribers = SubscriberTotals {
-            subscribers: Some(0),
-            subscriptions: Some(0),
-            unsubscribed: Some(0),
-            late_messages: Some(0),
-            late_s: Some(0.0),
-        };
+    pub(super) fn new(reports: &PeerReports, has_hub: bool, subscribers: SubscriberTotals) -> Self {
+        let (peers, hub) = (Arc::clone(&reports.counters), Arc::clone(&reports.hub_counters));
         Self { has_hub, peers, hub, subscribers: Mutex::new(subscribers), subscribed: Condvar::new() }
     }
 

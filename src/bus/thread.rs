@@ -15,7 +15,7 @@ use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
 use super::link::{Dialled, NotConnected};
 use super::poller::{Clock, Poller, Ready, WaitEnd};
-use super::state::{BusState, SubscriberTotals};
+use super::state::BusState;
 use crate::sync::Ordering;
 use crate::sys::log::log;
 use crate::sys::memory::MEMORY;
@@ -177,14 +177,7 @@ impl BusThread {
         let released = self.exchange.take_released();
         if let Some(bound) = &self.state.bound {
             bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
-            let (late_messages, late) = self.exchange.lateness(now);
-            bound.set_subscribers(SubscriberTotals {
-                subscribers: Some(self.exchange.subscribers() as u64),
-                subscriptions: Some(self.exchange.subscriptions.prefixes() as u64),
-                unsubscribed: Some(self.exchange.unsubscribed()),
-                late_messages: Some(late_messages),
-                late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
-            });
+            bound.set_subscribers(self.exchange.totals(now));
         }
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);
@@ -237,7 +230,7 @@ impl BusThread {
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
-        let is_done = !is_more && self.state.is_finished() && self.exchange.is_empty() && is_quiet;
+        let is_done = !is_more && self.state.is_finished() && self.exchange.messages() == 0 && is_quiet;
         is_done || self.state.is_late()
     }
 

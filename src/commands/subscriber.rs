@@ -64,10 +64,11 @@ impl Subscriber {
         let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
         let poller = Poller::new(&interrupter.waker)?;
         let open = |context: &zmq::Context| {
-            let connect = |endpoint| connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint));
-            endpoints.iter().map(connect).collect::<Result<Vec<_>, _>>()
+            let connect =
+                |endpoint| connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint, false));
+            endpoints.iter().map(connect).collect()
         };
-        let links = with_context(open)?.1?;
+        let (_context, links) = with_context(open)?;
         Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
     }
 

@@ -23,7 +23,7 @@ mod subscriptions;
 mod wire;
 mod wire_message;
 
-pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES};
+pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
 pub use log::{Origin, Released};
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use session::{PeerEvent, PeerSession};

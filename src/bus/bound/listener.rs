@@ -37,8 +37,8 @@ pub(super) struct Listener {
     pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,
-    /// Its subscribers hear what publishers send, too.
-    pub(super) hears_publishers: bool,
+    /// Its peers are those of the embedded hub, whose subscribers hear what publishers send, too.
+    pub(super) is_of_hub: bool,
     /// Somebody may wait to be accepted.
     may_accept: bool,
 }
@@ -69,15 +69,11 @@ impl Listeners {
     pub(super) fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
         let of_bind = config.bind.iter().map(|endpoint| (endpoint, SocketRole::Subscribes, false));
         let of_hub = config.hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
-            [(publishers, SocketRole::Publishes, false), (subscribers, SocketRole::Subscribes, true)]
+            [(publishers, SocketRole::Publishes, true), (subscribers, SocketRole::Subscribes, true)]
         });
         let mut listeners = Vec::new();
-        for (token, (endpoint, peers, hears_publishers)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
-            let is_of_hub = hears_publishers || peers == SocketRole::Publishes;
-            let listener = listen(endpoint, peers, hears_publishers).map_err(|cause| match is_of_hub {
-                true => BusError::about_hub(endpoint, &cause),
-                false => BusError::about(endpoint)(cause),
-            })?;
+        for (token, (endpoint, peers, is_of_hub)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
+            let listener = listen(endpoint, peers, is_of_hub).map_err(BusError::about(endpoint, is_of_hub))?;
             poller.watch(listener.as_fd(), token)?;
             listeners.push(listener);
         }
@@ -137,7 +133,7 @@ fn spare() -> Option<OwnedFd> {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here; that they do not block is said when
 /// they are accepted.
-fn listen(endpoint: &Endpoint, peers: SocketRole, hears_publishers: bool) -> io::Result<Listener> {
+fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
     let (socket, bound, ipc) = match endpoint.place() {
         Location::Tcp(host_and_port) => {
             let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
@@ -153,7 +149,7 @@ fn listen(endpoint: &Endpoint, peers: SocketRole, hears_publishers: bool) -> io:
         }
     };
     let endpoint = bound.unwrap_or_else(|| endpoint.clone());
-    Ok(Listener { socket, endpoint, ipc, peers, hears_publishers, may_accept: true })
+    Ok(Listener { socket, endpoint, ipc, peers, is_of_hub, may_accept: true })
 }
 
 fn tcp_endpoint(address: SocketAddr) -> String {

@@ -15,6 +15,7 @@ use std::{io, thread};
 
 use socket2::Socket;
 
+use crate::bus::config::BusError;
 use crate::bus::endpoint::keepalive;
 use crate::bus::ffi;
 use crate::sys::process::schedule_as_batch;
@@ -37,7 +38,9 @@ const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 /// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
 /// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the system
 /// allows too few threads, libzmq would abort the process.
-pub(crate) fn with_context<T: Send>(open: impl FnOnce(&zmq::Context) -> T + Send) -> io::Result<(zmq::Context, T)> {
+pub(crate) fn with_context<T: Send>(
+    open: impl FnOnce(&zmq::Context) -> Result<T, BusError> + Send,
+) -> Result<(zmq::Context, T), BusError> {
     try_threads()?;
     let context = zmq::Context::new();
     let opened = thread::scope(|scope| {
@@ -46,7 +49,7 @@ pub(crate) fn with_context<T: Send>(open: impl FnOnce(&zmq::Context) -> T + Send
             open(&context)
         };
         let opening = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, body)?;
-        Ok::<_, io::Error>(opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     Ok((context, opened))
 }

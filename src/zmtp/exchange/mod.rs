@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use readers::{DialledReaders, Reader};
 
+pub use readers::SubscriberTotals;
+
 use super::log::{Entry, Log, Origin, Released};
 use super::place_set::PlaceSet;
 use super::subscriptions::Subscriptions;
@@ -60,8 +62,8 @@ pub struct Exchange {
     oldest_wanted: u64,
     released: Released,
     forwarded_bytes: usize,
-    /// Whether publishers must wait.
     is_full: bool,
+    /// The number of messages that matched no subscription at bound endpoints.
     unsubscribed: u64,
     /// The topics of posted messages among these.
     pub unsubscribed_topics: NotedTopics,
@@ -81,11 +83,6 @@ impl Exchange {
     /// Returns whether there is a place for another subscriber.
     pub fn has_place(&self) -> bool {
         self.subscribers < self.readers.len()
-    }
-
-    /// Returns the number of subscribers.
-    pub fn subscribers(&self) -> usize {
-        self.subscribers
     }
 
     /// Adds a subscriber, which receives what publishers send if `hears_publishers`. Returns its place, or `None` if
@@ -292,12 +289,21 @@ impl Exchange {
         self.log.first(number, |entry| entry.message.is_some() && entry.origin == origin)
     }
 
-    /// Returns how late the latest subscriber is: the most messages that wait for one, and for how long the oldest one
-    /// has waited.
-    pub fn lateness(&mut self, now: Duration) -> (u64, Duration) {
-        let messages = self.waiting.iter().map(|place| self.waiting_at(place)).max().unwrap_or_default();
+    /// Returns how it stands with the subscribers.
+    pub fn totals(&mut self, now: Duration) -> SubscriberTotals {
+        if !self.is_bound() {
+            return SubscriberTotals::default();
+        }
         let oldest = self.log.first(&mut self.oldest_wanted, |entry| !entry.wanted.is_empty());
-        (messages, oldest.map_or(Duration::ZERO, |entry| now.saturating_sub(entry.taken_at)))
+        let late = oldest.map_or(Duration::ZERO, |entry| now.saturating_sub(entry.taken_at));
+        let late_messages = self.waiting.iter().map(|place| self.waiting_at(place)).max();
+        SubscriberTotals {
+            subscribers: Some(self.subscribers as u64),
+            subscriptions: Some(self.subscriptions.prefixes() as u64),
+            unsubscribed: Some(self.unsubscribed),
+            late_messages: late_messages.or(Some(0)),
+            late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
+        }
     }
 
     /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
@@ -371,18 +377,8 @@ impl Exchange {
     }
 
     /// Returns the number of messages that wait.
-    pub fn len(&self) -> usize {
+    pub fn messages(&self) -> usize {
         self.log.len()
-    }
-
-    /// Returns whether no message waits.
-    pub fn is_empty(&self) -> bool {
-        self.log.len() == 0
-    }
-
-    /// Returns the number of messages that matched no subscription at bound endpoints.
-    pub fn unsubscribed(&self) -> u64 {
-        self.unsubscribed
     }
 
     fn reader(&self, place: u8) -> Option<&Reader> {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::Serialize;
+
 /// Messages that end in the same so many bytes of a stream count as unacknowledged until the end of the last one is
 /// acknowledged.
 const SPAN_BYTES: u64 = 1_024;
@@ -9,6 +11,22 @@ const SPAN_BYTES: u64 = 1_024;
 /// The number of kept ends below which nobody looks how many are acknowledged, so that this costs a system call for
 /// each 256 KiB at most.
 const FEW_ENDS: usize = 256;
+
+/// How it stands with the subscribers of bound endpoints, as it is in the `stats` event. All are `None` if no endpoint is
+/// bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SubscriberTotals {
+    /// Subscribers that are connected now.
+    pub subscribers: Option<u64>,
+    /// The distinct topic prefixes that they subscribe to now.
+    pub subscriptions: Option<u64>,
+    /// Messages that matched none of them.
+    pub unsubscribed: Option<u64>,
+    /// The most messages that wait for one subscriber.
+    pub late_messages: Option<u64>,
+    /// For how long the oldest of all waiting messages has waited, in seconds.
+    pub late_s: Option<f64>,
+}
 
 /// A subscriber past its handshake.
 #[derive(Debug, Default)]

@@ -171,12 +171,10 @@ impl Server {
             }
             SocketRole::Publishes => return,
             SocketRole::Subscribes => {
-                let Some(place) = exchange.join(listener.hears_publishers) else { return };
+                let Some(place) = exchange.join(listener.is_of_hub) else { return };
                 peer.phase = Phase::Subscriber(place);
-                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
-                    debug_assert!(subscriber.is_none(), "{place} is that of another");
-                    *subscriber = Some(peer.id);
-                }
+                let former = self.subscribers.insert(place, peer.id);
+                debug_assert_eq!(former, None, "{place} is that of another");
             }
         }
         self.end_handshake(peer.id);

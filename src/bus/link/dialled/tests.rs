@@ -70,8 +70,8 @@ impl Dialler {
         let waker = Arc::new(Waker::new().unwrap());
         let poller = Poller::new(&waker).unwrap();
         let (context, dialled) =
-            with_context(|context| Dialled::connect(context, endpoint, pipe_messages, &poller)).unwrap();
-        Self { dialled: dialled.unwrap(), waker, _context: context }
+            with_context(|context| Ok(Dialled::connect(context, endpoint, pipe_messages, &poller).unwrap())).unwrap();
+        Self { dialled, waker, _context: context }
     }
 
     fn read_events(&mut self) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{FORWARDED_BYTES, Origin, Released};
+use adapter_gateway::zmtp::{FORWARDED_BYTES, Origin, Released, SubscriberTotals};
 
 /// What a message of a publisher counts beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 256;
@@ -222,10 +222,20 @@ impl Model {
         }
     }
 
-    pub(super) fn lateness(&self, now: Duration) -> (u64, Duration) {
+    pub(super) fn totals(&self, now: Duration) -> SubscriberTotals {
+        if !self.is_bound {
+            return SubscriberTotals::default();
+        }
         let most = self.subscribers.keys().map(|place| self.waiting_at(*place).len()).max().unwrap_or_default();
         let oldest = self.messages.iter().find(|message| !message.wanted.is_empty());
-        (most as u64, oldest.map_or(Duration::ZERO, |oldest| now - oldest.taken_at))
+        let prefixes: BTreeSet<_> = self.subscribers.values().flat_map(|subscriber| &subscriber.prefixes).collect();
+        SubscriberTotals {
+            subscribers: Some(self.subscribers.len() as u64),
+            subscriptions: Some(prefixes.len() as u64),
+            unsubscribed: Some(self.unsubscribed),
+            late_messages: Some(most as u64),
+            late_s: Some(oldest.map_or(0.0, |oldest| (now - oldest.taken_at).as_secs_f64())),
+        }
     }
 
     pub(super) fn forwarded_bytes(&self) -> usize {
