@@ -8,14 +8,12 @@ use crate::sync::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;
-/// Default bound of that queue in bytes: what connections may hold of bodies, since an accepted message is a body that is
-/// not published yet.
+/// Default bound of that queue in bytes: what connections may hold of bodies. A queued message is such a body.
 pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
 /// Default bound of what libzmq holds for one hub that is dialled, in messages: 256 bodies of 1 MiB are 256 MiB.
 pub const PIPE_MESSAGES: u16 = 256;
 
-/// Default of how long a message may wait for one subscriber while others are refused because of it. A debugger may stop
-/// the subscriber for a while.
+/// Default of how long others may be refused because of one subscriber, which a debugger may have stopped.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Where publishers connect to, by convention.
@@ -80,8 +78,7 @@ impl Default for BusConfig {
 pub struct BusError(String);
 
 impl BusError {
-    /// Returns a function that turns an I/O error into an error about `endpoint`, and says what to do if an endpoint of the
-    /// embedded hub is taken.
+    /// Returns a function that turns an I/O error into one about `endpoint`, and says what to do if a hub's is taken.
     pub(crate) fn about(endpoint: &Endpoint, is_of_hub: bool) -> impl FnOnce(io::Error) -> Self {
         move |cause| match cause.kind() {
             io::ErrorKind::AddrInUse if is_of_hub => {

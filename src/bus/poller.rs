@@ -11,13 +11,12 @@ use rustix::io::Errno;
 
 use super::waker::Waker;
 
-/// Longest wait in one call, because the kernel's older system call takes at most some 24 days. A caller that waits for
-/// longer waits again.
+/// Longest wait in one call: the kernel's older system call takes at most some 24 days. A caller may wait again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 const EVENTS_AT_ONCE: usize = 64;
 
-/// The data of an epoll event, which says where it comes from.
+/// The data of an epoll event.
 const WAKER: u64 = 0;
 const LIBZMQ: u64 = 1;
 

@@ -1,7 +1,6 @@
 //! The bounded queue from the workers to the bus thread: many producers, one consumer, no lock.
 
-use crate::message::publish::Payload;
-use crate::message::publish::Unavailable;
+use crate::message::publish::{Payload, Unavailable};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 use crate::zmtp::WireMessage;
 
@@ -67,8 +66,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before
-    /// anything is copied.
+    /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before.
     ///
     /// # Errors
     /// The queue is full or closed, or no memory is left. The queue is as it was before.

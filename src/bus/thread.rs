@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
-use super::link::{Dialled, NotConnected};
+use super::link::{Dialled, LinkStatus};
 use super::poller::{Clock, Poller, Ready, WaitEnd};
 use super::state::BusState;
 use crate::sync::Ordering;
@@ -32,22 +32,12 @@ const FULL_RECHECK: Duration = Duration::from_millis(100);
 /// A hub that is being stopped assumes that nothing more is on its way when publishers have sent nothing for so long.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A change of an endpoint that the bus connects to, or of a peer of a bound endpoint.
+/// What the bus thread tells the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
-    /// The endpoint receives messages from now on.
-    Connected {
-        /// The endpoint that changed.
-        endpoint: Endpoint,
-    },
-    /// The endpoint lost its connection, or has none since the start; also when the reason for that changes. It receives
-    /// no messages until it is connected. Messages wait, or go to the other endpoints.
-    Disconnected {
-        /// The endpoint that changed.
-        endpoint: Endpoint,
-        /// Why it is not connected.
-        reason: NotConnected,
-    },
+    /// The status of an endpoint that the bus connects to has changed. It receives messages only while it is connected:
+    /// otherwise they wait, or go to the other endpoints.
+    Link(Endpoint, LinkStatus),
     /// A subscriber of a bound endpoint was disconnected.
     LostSubscriber(LostSubscriber),
     /// A message was posted to which nobody has subscribed so far. Each topic is reported once, and few are.
@@ -117,11 +107,7 @@ impl BusThread {
                 has_changed = true;
                 exchange.set_connected(index, status.is_ok());
                 state.set_connected(endpoint, status.is_ok());
-                let endpoint = endpoint.address.clone();
-                on_event(match status {
-                    Ok(()) => BusEvent::Connected { endpoint },
-                    Err(reason) => BusEvent::Disconnected { endpoint, reason },
-                });
+                on_event(BusEvent::Link(endpoint.address.clone(), status));
             });
         }
         self.has_sent = false;

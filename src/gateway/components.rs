@@ -115,11 +115,11 @@ impl Components {
 
 fn emit_bus_event(emit: &EventSink, event: BusEvent) {
     match event {
-        BusEvent::Connected { endpoint } => {
+        BusEvent::Link(endpoint, Ok(())) => {
             log(format_args!("connected to {endpoint}"));
             emit(&Event::Bus { state: BusEndpointState::Connected, endpoint: endpoint.as_str(), reason: None });
         }
-        BusEvent::Disconnected { endpoint, reason } => {
+        BusEvent::Link(endpoint, Err(reason)) => {
             warning(format_args!("not connected to {endpoint}: {reason}"));
             let (state, reason) = (BusEndpointState::Disconnected, reason.to_string());
             emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });

@@ -10,11 +10,8 @@ use std::time::Duration;
 use super::place_set::PlaceSet;
 use super::wire_message::WireMessage;
 
-/// The number of empty entries that are not worth a walk over all entries.
-const FEW_EMPTY: usize = 1_024;
-
-/// The number of entries whose memory a log keeps.
-const KEPT_ENTRIES: usize = 1_024;
+/// The number of empty entries that are not worth a walk over all entries, and of entries whose memory a log keeps.
+const FEW_ENTRIES: usize = 1_024;
 
 /// How a message came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,11 +123,11 @@ impl Log {
             self.entries.pop_front();
             self.empty -= 1;
         }
-        if self.empty > FEW_EMPTY.max(self.len()) {
+        if self.empty > FEW_ENTRIES.max(self.len()) {
             self.entries.retain(|entry| entry.message.is_some());
             self.empty = 0;
         }
-        let kept_entries = KEPT_ENTRIES.max(2 * self.entries.len());
+        let kept_entries = FEW_ENTRIES.max(2 * self.entries.len());
         if self.entries.capacity() > 2 * kept_entries {
             self.entries.shrink_to(kept_entries);
         }
@@ -198,6 +195,6 @@ mod tests {
         }
         log.tidy();
         assert_eq!((log.len(), numbers(&log, log.index_of(0))), (1, vec![0]));
-        assert!(log.entries.capacity() <= 2 * KEPT_ENTRIES, "{} entries", log.entries.capacity());
+        assert!(log.entries.capacity() <= 2 * FEW_ENTRIES, "{} entries", log.entries.capacity());
     }
 }

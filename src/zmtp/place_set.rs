@@ -59,18 +59,15 @@ impl PlaceSet {
         })
     }
 
-    /// Returns the places that are in this set, in the other, or in both.
-    pub fn union(&self, other: &Self) -> Self {
+    pub(super) fn union(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours | theirs)
     }
 
-    /// Returns the places that are in both sets.
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(super) fn intersection(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours & theirs)
     }
 
-    /// Returns the places that are in this set and not in the other.
-    pub fn difference(&self, other: &Self) -> Self {
+    pub(super) fn difference(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours & !theirs)
     }
 

@@ -75,11 +75,6 @@ impl PrefixTree {
         self.path(prefix).last().map_or((ROOT, prefix), |(number, _, rest)| (number, rest))
     }
 
-    /// Returns whether the subscriber at this place subscribes to the prefix of the node.
-    pub(super) fn has(&self, number: NodeNumber, place: u8) -> bool {
-        self.node(number).is_some_and(|node| node.subscribers.contains(place))
-    }
-
     pub(super) fn insert(&mut self, place: u8, found: (NodeNumber, &[u8])) -> NodeNumber {
         let number = self.add(found);
         if let Some(node) = self.nodes.get_mut(number as usize) {
@@ -136,16 +131,14 @@ impl PrefixTree {
         self.nodes.get(number as usize)
     }
 
-    /// Returns the nodes of all prefixes that `topic` begins with, from the root on: the number, the node, and the rest
-    /// of the topic behind the prefix.
+    /// Returns the nodes of all prefixes of `topic`, from the root on, each with the rest of the topic behind it.
     fn path<'a, 't>(&'a self, topic: &'t [u8]) -> impl Iterator<Item = (NodeNumber, &'a Node, &'t [u8])> {
         let root = self.node(ROOT).map(|node| (ROOT, node, topic));
         iter::successors(root, |(_, node, rest)| {
             let (byte, rest) = rest.split_first()?;
             let number = node.child(*byte)?;
             let child = self.node(number)?;
-            // An empty box has no valid address, and memcmp(3) with vector instructions takes 100 cycles to find that
-            // out.
+            // An empty box has no valid address, which memcmp(3) with vector instructions takes 100 cycles to find out.
             let rest = if child.label.is_empty() { rest } else { rest.strip_prefix(&*child.label)? };
             Some((number, child, rest))
         })
@@ -172,8 +165,7 @@ impl PrefixTree {
         number
     }
 
-    /// Puts a node on the edge to `lower`, where the label of the edge and `label` part. Returns the new node, and the
-    /// rest of `label`.
+    /// Puts a node where the label of the edge to `lower` and `label` part. Returns it, and the rest of `label`.
     fn split<'a>(&mut self, lower: NodeNumber, label: &'a [u8]) -> (NodeNumber, &'a [u8]) {
         let number = self.nodes.vacant_key() as NodeNumber;
         let Some(node) = self.nodes.get_mut(lower as usize) else { return (lower, &[]) };

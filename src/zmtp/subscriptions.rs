@@ -43,10 +43,10 @@ impl Subscriptions {
     /// Returns a fault, and changes nothing, if the prefix is beyond a bound.
     pub fn subscribe(&mut self, place: u8, prefix: &[u8]) -> Result<bool, SubscriptionFault> {
         let found = self.tree.find(prefix);
-        if found.1.is_empty() && self.tree.has(found.0, place) {
+        let of = self.subscribers.entry(place).or_default();
+        if found.1.is_empty() && of.contains(&found.0) {
             return Ok(false);
         }
-        let of = self.subscribers.entry(place).or_default();
         let is_within_bounds = of.len() < CONNECTION_PREFIXES && self.total < SHARED_PREFIXES;
         if !is_within_bounds && !of.is_empty() {
             return Err(SubscriptionFault);

@@ -1,5 +1,4 @@
-//! The bytes of ZMTP 3: the greeting, the command READY, the heads of frames, and commands
-//! (<https://rfc.zeromq.org/spec/23>).
+//! The bytes of ZMTP 3 (<https://rfc.zeromq.org/spec/23>): the greeting, `READY`, the heads of frames, and commands.
 
 /// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +26,7 @@ pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL
 pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";
 /// Longest `READY` that is accepted, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
 pub const READY_BYTES: u64 = 1_024;
-/// Longest command that is accepted, in bytes, also of those that are ignored. `PING` has at most 23 bytes (spec 37). Only `READY`, and
-/// the commands that subscribe, may be longer.
+/// Longest command of those that do not subscribe, in bytes, also if it is ignored. `PING` has at most 23 (spec 37).
 pub const COMMAND_BYTES: u64 = 512;
 /// Longest head of a frame: the flags and a length of eight bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
@@ -141,8 +139,7 @@ impl FrameHead {
     }
 }
 
-/// Returns the `READY` that peers of this role are sent: as from a socket of type XPUB those that subscribe, and as from
-/// one of type XSUB those that publish.
+/// Returns the `READY` that peers of this role are sent: an XPUB socket's if they subscribe, else an XSUB's.
 pub fn ready(peers: SocketRole) -> &'static [u8] {
     match peers {
         SocketRole::Subscribes => b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB",
@@ -159,8 +156,7 @@ pub fn put_pong(out: &mut Vec<u8>, context: &[u8]) {
     out.extend_from_slice(context);
 }
 
-/// Appends the head of a frame of a message, with a body of so many bytes. `has_more` says that another frame of the same
-/// message follows.
+/// Appends the head of a frame of a message. `has_more` says that another frame of the same message follows.
 pub(super) fn put_frame_head(out: &mut Vec<u8>, has_more: bool, body_bytes: usize) {
     let more = if has_more { MORE } else { 0 };
     match u8::try_from(body_bytes) {

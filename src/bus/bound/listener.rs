@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,12 +59,6 @@ pub(super) struct Listeners {
     pub(super) paused_until: Duration,
 }
 
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 impl Listeners {
     pub(super) fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
         let of_bind = config.bind.iter().map(|endpoint| (endpoint, SocketRole::Subscribes, false));
@@ -74,7 +68,7 @@ impl Listeners {
         let mut listeners = Vec::new();
         for (token, (endpoint, peers, is_of_hub)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
             let listener = listen(endpoint, peers, is_of_hub).map_err(BusError::about(endpoint, is_of_hub))?;
-            poller.watch(listener.as_fd(), token)?;
+            poller.watch(listener.socket.as_fd(), token)?;
             listeners.push(listener);
         }
         Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
@@ -105,14 +99,14 @@ impl Listeners {
         let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
             return Accepted::Nobody;
         };
-        match accept_with(&*listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok(connection) => return Accepted::Connection(connection),
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits can be
                 // refused. It would come back at once, so this is paced.
                 self.spare = None;
-                let refused = accept_with(&*listener, SocketFlags::CLOEXEC).map(drop);
+                let refused = accept_with(&listener.socket, SocketFlags::CLOEXEC).map(drop);
                 self.spare = spare();
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
@@ -131,8 +125,7 @@ fn spare() -> Option<OwnedFd> {
     eventfd(0, EventfdFlags::CLOEXEC).ok()
 }
 
-/// Listens at an endpoint. Accepted TCP sockets have the options that are set here; that they do not block is said when
-/// they are accepted.
+/// Listens at an endpoint. Accepted TCP sockets have the options that are set here.
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
     let (socket, bound, ipc) = match endpoint.place() {
         Location::Tcp(host_and_port) => {
@@ -305,7 +298,7 @@ mod tests {
         let endpoint = listener.endpoint.clone();
         let peer = TcpStream::connect(address_of(&listener)).unwrap();
         // The side that closes first keeps the port in TIME_WAIT.
-        drop(rustix::net::accept(&listener).unwrap());
+        drop(rustix::net::accept(&listener.socket).unwrap());
         drop((peer, listener));
         listen_at(endpoint.as_str()).unwrap();
     }
@@ -318,8 +311,8 @@ mod tests {
             }
             let listener = listen_at(endpoint).unwrap();
             let _peer = TcpStream::connect(address_of(&listener)).unwrap();
-            let accepted = rustix::net::accept(&listener).unwrap();
-            for socket in [listener.as_fd(), accepted.as_fd()] {
+            let accepted = rustix::net::accept(&listener.socket).unwrap();
+            for socket in [listener.socket.as_fd(), accepted.as_fd()] {
                 let options = SockRef::from(&socket);
                 assert!(options.reuse_address().unwrap() && !options.reuse_port().unwrap());
                 assert!(options.tcp_nodelay().unwrap() && options.keepalive().unwrap());
@@ -335,10 +328,10 @@ mod tests {
     fn listeners_neither_block_nor_reach_other_programs() {
         for endpoint in ["tcp://127.0.0.1:*", "ipc://*"] {
             let listener = listen_at(endpoint).unwrap();
-            assert!(sockopt::socket_acceptconn(&listener).unwrap());
-            assert!(fcntl_getfl(&listener).unwrap().contains(OFlags::NONBLOCK));
-            assert!(fcntl_getfd(&listener).unwrap().contains(FdFlags::CLOEXEC));
-            assert_eq!(rustix::net::accept(&listener).unwrap_err(), Errno::AGAIN);
+            assert!(sockopt::socket_acceptconn(&listener.socket).unwrap());
+            assert!(fcntl_getfl(&listener.socket).unwrap().contains(OFlags::NONBLOCK));
+            assert!(fcntl_getfd(&listener.socket).unwrap().contains(FdFlags::CLOEXEC));
+            assert_eq!(rustix::net::accept(&listener.socket).unwrap_err(), Errno::AGAIN);
         }
     }
 

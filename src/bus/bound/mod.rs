@@ -1,14 +1,4 @@
-//! What we bind: the endpoints of `--bind` and of the hub, served on the bus thread in ZMTP 3, and how many peers
-//! may be connected.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `listener` | the listening sockets, and whom they accept |
-//! | `peer` | one connection |
-//! | `server` | one turn of the loop: accept, write, read, and what is due |
-//! | `server/inbound` | what peers send |
-//! | `unfinished` | what messages hold that publishers do not complete |
-//! | `reports` | what is counted of peers, and what is told of them |
+//! The endpoints of `--bind` and of the hub, served on the bus thread in ZMTP 3, and how many peers may be connected.
 
 mod listener;
 mod peer;
@@ -26,8 +16,7 @@ pub(super) use server::Server;
 /// Publishers that may be connected to the hub at the same time.
 pub const MAX_PUBLISHERS: usize = 128;
 
-/// Connections that may be in their handshake at the same time: as many as all subscribers that come back at once, and some
-/// more.
+/// Connections that may be in their handshake at the same time: more than all subscribers, which may come back at once.
 const MAX_HANDSHAKES: usize = 320;
 
 /// Peers that may be connected at the same time, where the limit of descriptors permits it.

@@ -1,7 +1,6 @@
 //! The peers of bound endpoints, and one turn of the loop for them.
 //!
-//! A turn works for each peer only so much, and the next one goes on with the next peer. So nobody waits long for others,
-//! whatever they do.
+//! A turn works for each peer only so much, in rotation. So nobody waits long for others, whatever they do.
 
 mod inbound;
 

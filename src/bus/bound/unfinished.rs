@@ -24,8 +24,7 @@ pub(in crate::bus) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Takes note of what the unfinished message of a publisher holds now, in bytes, and whether that has completed one
-    /// since the last call.
+    /// Takes note of how many bytes the message of a publisher holds now, and whether one was completed meanwhile.
     pub(super) fn set(&mut self, publisher: PeerId, bytes: usize, has_completed: bool, now: Duration) {
         let before = self.forget(publisher);
         if bytes > 0 {

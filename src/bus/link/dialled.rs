@@ -78,8 +78,7 @@ impl Dialled {
         self.link.state.is_connected()
     }
 
-    /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe is full or no memory is left; then the
-    /// same message must be tried again.
+    /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         self.is_full = !self.send(message);
         if !self.is_full && !self.subscriptions.has_match(message.topic()) {
@@ -121,8 +120,7 @@ impl Dialled {
         frame.send(socket, has_more)
     }
 
-    /// Reads what happened to the connection and whether the hub has subscribed. Calls `on_status` for each new status.
-    /// `waker` wakes the caller for the next call.
+    /// Reads what happened to the connection and what the hub subscribes to. `waker` wakes who is to call again.
     pub(in crate::bus) fn read_events(
         &mut self,
         now: Instant,

@@ -1,12 +1,4 @@
 //! The link to one endpoint: whether it counts as connected, why it is not, and the address that libzmq dials for it.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `dialled` | a hub that the bus publishes to: a socket, and its link |
-//! | `state` | the state machine: events in; what to report and what to do out |
-//! | `probe` | the addresses of a name, and why an endpoint is not connected |
-//! | `socket` | what all sockets that dial need of libzmq |
-//!
 //! A [`Link`] has one socket, and drives its state machine with what libzmq's monitor and the probes find out.
 //!
 //! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes look
@@ -38,8 +30,7 @@ pub(super) use dialled::Dialled;
 pub(crate) use socket::{receive, with_context};
 pub use state::{LinkStatus, NotConnected};
 
-/// The events of libzmq's monitor that say something new about the link. `DISCONNECTED` follows each of the
-/// `HANDSHAKE_FAILED` events.
+/// The events of libzmq's monitor that say something new. `DISCONNECTED` follows each of the `HANDSHAKE_FAILED` events.
 const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
     (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, LinkEvent::Handshake),
     (zmq::SocketEvent::DISCONNECTED, LinkEvent::Lost),

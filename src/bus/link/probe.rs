@@ -66,8 +66,7 @@ pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -
     receiver
 }
 
-/// Probes the endpoint. `role` is what a peer does that the caller's socket can talk to. The call blocks, for as long as the
-/// system resolves the name.
+/// Probes the endpoint, whose peers are to do what `role` says. Blocks for as long as the system resolves the name.
 fn probe(endpoint: &Endpoint, role: SocketRole, report: &dyn Fn(ProbeReport)) {
     let addresses = addresses(endpoint);
     if let Ok(addresses) = &addresses

@@ -1,5 +1,4 @@
-//! What the sockets that dial need of libzmq: its threads, its options, keep-alive, messages received, and the time to send
-//! the rest.
+//! What the sockets that dial need of libzmq: threads, options, keep-alive, messages, and the time to send the rest.
 //!
 //! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
 //! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
@@ -31,8 +30,7 @@ const RECONNECT_MS: i32 = 100;
 const RECONNECT_MAX_MS: i32 = 400;
 /// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
 const CONNECT_TIMEOUT_MS: i32 = 3_000;
-/// Longest time that a peer may take for its handshake, in ms. It is one round trip, and libzmq waits for as long if the
-/// peer speaks another protocol.
+/// Longest time for a handshake, in ms. It is one round trip, and has no end if the peer speaks another protocol.
 const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 
 /// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
@@ -105,8 +103,7 @@ pub(crate) fn receive(socket: &zmq::Socket) -> Option<Vec<zmq::Message>> {
             Ok(()) => frames.push(frame),
             Err(zmq::Error::EINTR) => continue,
             Err(error) => {
-                debug_assert_eq!(error, zmq::Error::EAGAIN);
-                debug_assert!(frames.is_empty(), "the frames of one message arrive together");
+                debug_assert!(error == zmq::Error::EAGAIN && frames.is_empty(), "{error} behind {frames:?}");
                 return None;
             }
         }

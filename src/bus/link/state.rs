@@ -1,5 +1,4 @@
-//! The state of the link to one endpoint: whether the endpoint counts as connected, what there is to report about it, and
-//! what is to be done for it next. No socket, no clock.
+//! The state of the link to one endpoint, without a socket and a clock: what is to be reported and done next.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,8 +14,7 @@ const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 /// at once, except after a protocol error: then it forgets the endpoint.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the first attempt may take before a status is due all the same. A parent hears of it within a second of the
-/// start.
+/// How long the first attempt may take before a status is due. A parent hears of it within a second of the start.
 const FIRST_STATUS_AFTER: Duration = Duration::from_millis(750);
 
 /// The pause between two probes of an endpoint that is not connected.

@@ -1,5 +1,4 @@
-//! What waits for whom, and since when: one log of messages, from which subscribers and dialled endpoints read, each at
-//! its own place.
+//! What waits for whom, and since when: one log, from which subscribers and dialled endpoints read, each at its place.
 //!
 //! A message is matched once, when it is taken. It waits until it was written to each subscriber that matched then, or
 //! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. Who is
@@ -30,12 +29,10 @@ pub const BATCH_BYTES: usize = 64 * 1024;
 /// thousand, and others must not wait while they are looked through: so many entries take some 20 µs.
 const BATCH_ENTRIES: usize = 4_096;
 
-/// The smallest part of a message that is written from where it lies, in bytes. To copy less costs less than another
-/// system call.
+/// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
-/// What an entry of the log counts beside the bytes of its message, for messages of publishers, in bytes: the entry,
-/// and the allocator's part.
+/// What a message of a publisher counts beside its bytes, in bytes: its entry of the log, and the allocator's part.
 const ENTRY_BYTES: usize = 256;
 
 /// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
@@ -85,8 +82,7 @@ impl Exchange {
         self.subscribers < self.readers.len()
     }
 
-    /// Adds a subscriber, which receives what publishers send if `hears_publishers`. Returns its place, or `None` if
-    /// there is none.
+    /// Adds a subscriber, which gets what publishers send if `hears_publishers`. Returns its place, if there is one.
     pub fn join(&mut self, hears_publishers: bool) -> Option<u8> {
         let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
         *reader = Some(Reader::default());
@@ -120,26 +116,20 @@ impl Exchange {
 
     /// Takes a posted message, whose weight is given back with it.
     pub fn post(&mut self, message: WireMessage, weight_bytes: usize, now: Duration) {
-        let wanted = self.subscriptions.matching(message.topic());
-        self.take(message, Origin::Posted, weight_bytes, (wanted, now));
+        self.take(message, Origin::Posted, weight_bytes, now);
     }
 
     /// Takes a message of a publisher of the hub. Returns how many subscribers it goes to.
     pub fn forward(&mut self, message: WireMessage, now: Duration) -> usize {
-        let wanted = self.subscriptions.matching(message.topic()).intersection(&self.hearing);
         let weight_bytes = message.wire_bytes() + ENTRY_BYTES;
-        self.take(message, Origin::Forwarded, weight_bytes, (wanted, now));
-        wanted.len()
+        self.take(message, Origin::Forwarded, weight_bytes, now).len()
     }
 
-    fn take(
-        &mut self,
-        message: WireMessage,
-        origin: Origin,
-        weight_bytes: usize,
-        (wanted, taken_at): (PlaceSet, Duration),
-    ) {
+    /// Returns the subscribers that are to have the message.
+    fn take(&mut self, message: WireMessage, origin: Origin, weight_bytes: usize, taken_at: Duration) -> PlaceSet {
         let is_forwarded = origin == Origin::Forwarded;
+        let matching = self.subscriptions.matching(message.topic());
+        let wanted = if is_forwarded { matching.intersection(&self.hearing) } else { matching };
         if wanted.is_empty() && self.is_bound() {
             self.unsubscribed += 1;
             if !is_forwarded {
@@ -149,7 +139,7 @@ impl Exchange {
         let number = self.log.next_number;
         if wanted.is_empty() && (is_forwarded || self.dialled.handed > number) {
             self.released.add(origin, weight_bytes);
-            return;
+            return wanted;
         }
         if is_forwarded {
             self.forwarded_bytes += weight_bytes;
@@ -164,6 +154,7 @@ impl Exchange {
             reader.waiting += 1;
         }
         self.log.push(Entry { number, origin, weight_bytes, taken_at, wanted, message: Some(message) });
+        wanted
     }
 
     /// Returns the places of the subscribers for which messages wait.
@@ -365,8 +356,7 @@ impl Exchange {
         std::mem::take(&mut self.released)
     }
 
-    /// Returns whether publishers must wait: what they have sent has reached its bound, and is not down to half of it
-    /// yet.
+    /// Returns whether publishers must wait: what they have sent has reached its bound, and half is not free yet.
     pub fn is_full(&self) -> bool {
         self.is_full
     }

@@ -4,16 +4,13 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-/// Messages that end in the same so many bytes of a stream count as unacknowledged until the end of the last one is
-/// acknowledged.
+/// Messages that end in the same so many bytes of a stream are acknowledged together, with the end of the last one.
 const SPAN_BYTES: u64 = 1_024;
 
-/// The number of kept ends below which nobody looks how many are acknowledged, so that this costs a system call for
-/// each 256 KiB at most.
+/// The number of ends below which nobody looks how many are acknowledged, which is a system call for each 256 KiB.
 const FEW_ENDS: usize = 256;
 
-/// How it stands with the subscribers of bound endpoints, as it is in the `stats` event. All are `None` if no endpoint is
-/// bound.
+/// What the `stats` event says of the subscribers of bound endpoints. All are `None` if no endpoint is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SubscriberTotals {
     /// Subscribers that are connected now.
@@ -74,8 +71,7 @@ impl SentStream {
         }
     }
 
-    /// Returns whether it is time for [`SentStream::acknowledge`]. The number of ends has doubled since the last one,
-    /// so that looking costs little however many are left.
+    /// Returns whether [`SentStream::acknowledge`] is due: the ends have doubled since, so it costs little.
     pub(super) fn is_to_be_looked_at(&self) -> bool {
         self.ends.len() >= FEW_ENDS.max(2 * self.left_ends)
     }
@@ -105,8 +101,7 @@ pub(super) struct DialledReaders {
     readers: Vec<DialledReader>,
     /// Whether messages wait while none of them is connected.
     is_needed: bool,
-    /// Posted messages below this number were handed to each endpoint that is to have them, as
-    /// [`DialledReaders::find_handed`] has found it.
+    /// Posted messages below this number were handed to each endpoint that is to have them (`find_handed`).
     pub(super) handed: u64,
 }
 

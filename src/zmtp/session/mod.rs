@@ -38,8 +38,7 @@ pub enum PeerEvent<'b> {
     Ping(&'b [u8]),
     /// A publisher has sent a message.
     Message(WireMessage),
-    /// One message is dropped: it is beyond the bounds, there is no memory for it, or it comes from a subscriber and is no
-    /// subscription.
+    /// One message is dropped: there is no memory for it, it is beyond the bounds, or a subscriber has sent it.
     Dropped,
 }
 
@@ -70,8 +69,7 @@ pub struct PeerSession {
 }
 
 impl PeerSession {
-    /// Returns the session of a new connection to a port whose peers have the role `peers`. A payload has at most
-    /// `payload_bytes`.
+    /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
         Self {
             peers,
@@ -91,8 +89,7 @@ impl PeerSession {
         self.is_ready
     }
 
-    /// Returns the bytes of memory that are held for what has not arrived whole. For a message, they are at most twice
-    /// what has arrived of it.
+    /// Returns the bytes that are held for what has not arrived whole: at most twice what has arrived of a message.
     pub fn unfinished_bytes(&self) -> usize {
         self.part.capacity() + self.topic.capacity()
     }

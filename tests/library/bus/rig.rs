@@ -105,9 +105,9 @@ impl Running {
         while started.elapsed() < PATIENCE {
             hub.socket.get_events().unwrap();
             match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(BusEvent::Connected { endpoint }) => return endpoint,
+                Ok(BusEvent::Link(endpoint, Ok(()))) => return endpoint,
                 // The reason why an endpoint is still not connected.
-                Ok(BusEvent::Disconnected { .. }) => {}
+                Ok(BusEvent::Link(_, Err(_))) => {}
                 Ok(event) => panic!("{event:?} instead of Connected"),
                 Err(_) => {}
             }

@@ -28,7 +28,7 @@ fn sleeps(task: &str) -> bool {
 fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
     let (sender, ids) = channel();
     let bus = Bus::start(config, move |event| {
-        if !matches!(event, BusEvent::Connected { .. }) {
+        if !matches!(event, BusEvent::Link(_, Ok(()))) {
             return;
         }
         let id = fs::read_link("/proc/thread-self").unwrap();

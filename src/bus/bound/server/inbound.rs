@@ -15,8 +15,7 @@ const READ_BYTES: usize = 8 * 1024;
 /// Bytes that are read in a turn, after which messages are sent first. It takes about a millisecond.
 const TURN_BYTES: usize = 256 * 1024;
 
-/// What a message of a publisher counts beside its bytes, which may be five: for itself, and for each subscriber that it
-/// goes to.
+/// What a message, which may have five bytes, counts beside them: for itself, and for each subscriber that it goes to.
 const MESSAGE_BYTES: usize = 128;
 const DELIVERY_BYTES: usize = 16;
 
@@ -117,8 +116,7 @@ impl Server {
         peer.write_commands(exchange).is_ok()
     }
 
-    /// Takes note of a peer that does not speak the protocol. Subscribers among them are reported as often as the log tells
-    /// of them.
+    /// Reports a peer that does not speak the protocol, a subscriber to the program as often as to the log.
     fn report_fault(&mut self, peer: &Peer, exchange: &mut Exchange, now: Duration) {
         if peer.phase == Phase::Handshake {
             self.reports.report(Excess::Stranger, now);
