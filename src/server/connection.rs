@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::{Connection, Context, response};
@@ -35,7 +35,7 @@ const NEXT_REQUEST_DIVISOR: u32 = 10;
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
-/// ever. After a pause of the process, a client may go on for as long: it could send no more than the socket took.
+/// ever. After a pause of the process, a client may go on for as long: it could send and take no more than the socket holds.
 const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A deadline that is seen so late shows that the process was stopped meanwhile.
@@ -194,7 +194,20 @@ impl<S: Stream> ConnectionTask<'_, S> {
             if !self.stream.unsent.is_empty() {
                 // Nothing more is read from a client before it has taken its answers. The future is boxed,
                 // because few clients are that slow, and otherwise each task would have room for it.
-                Box::pin(timeout(self.worker.shared.timeouts.body, self.stream.flush())).await??;
+                Box::pin(self.flush()).await?;
+            }
+        }
+    }
+
+    /// Writes what the client has not taken yet, until the deadline.
+    async fn flush(&mut self) -> io::Result<()> {
+        let mut due = Instant::now() + self.worker.shared.timeouts.body;
+        let mut flushed = pin!(self.stream.flush());
+        loop {
+            match timeout_at(due, &mut flushed).await {
+                Ok(flushed) => return flushed,
+                Err(_) if Instant::now() > due + PAUSE => due = Instant::now() + LATE_TIMEOUT,
+                Err(late) => return Err(late.into()),
             }
         }
     }

@@ -89,6 +89,30 @@ fn a_body_that_came_during_the_pause_counts_whole() {
     }
 }
 
+/// The gateway waits for a client that takes no answers, and is stopped then. The client has read meanwhile what the kernel
+/// had.
+#[test]
+fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
+    const BODY_TIMEOUT_S: u64 = 3;
+    let mut gateway = Gateway::serve().arguments(["--body-timeout", &BODY_TIMEOUT_S.to_string()]).start();
+    let mut client = RawClient::with_small_window(gateway.address());
+    client.send_until_full(&gateway.request(FINE).bytes().repeat(100));
+    gateway.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(BODY_TIMEOUT_S) + PAUSE);
+    let mut answers = Vec::new();
+    let mut part = vec![0; 1 << 20];
+    while let Some(bytes @ 1..) = client.read(&mut part, Duration::from_millis(50)) {
+        answers.extend_from_slice(&part[..bytes]);
+    }
+    gateway.signal(Signal::CONT);
+    client.half_close();
+    while let Some(bytes) = client.read(&mut part, PATIENCE) {
+        answers.extend_from_slice(&part[..bytes]);
+    }
+    let accepted = String::from_utf8(answers).unwrap().matches("HTTP/1.1 200 ").count();
+    assert_eq!(gateway.stats()["accepted"], accepted);
+}
+
 fn status_line(client: &mut RawClient) -> String {
     let mut answer = [0; 1024];
     let read = client.read(&mut answer, PATIENCE).unwrap_or_default();
