@@ -9,7 +9,7 @@
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
 //! | `bus` | Does `--encoding` publish what it promises, do messages that wait keep their bytes, and is a hub watched? |
 //! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
-//! | `unix_sockets` | Is everything as by TCP, for this user alone, and is no file taken away or left behind? |
+//! | `unix_sockets` | Is everything as by TCP? |
 //! | `inherited_sockets` | Do others feel nothing of a gateway that listens on a socket of theirs? |
 //! | `no_watches` | Are settings and certificate followed where the system gives no watches? |
 //! | `replacement` | Is a gateway replaced by another one on the same socket without a failure? |

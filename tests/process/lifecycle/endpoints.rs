@@ -1,39 +1,60 @@
-//! The `ipc://` endpoints that the gateway binds: it takes nothing away from anybody, and leaves nothing behind.
+//! The socket files of `--listen unix:` and of `ipc://` endpoints: the gateway takes nothing away from anybody, leaves
+//! nothing behind, and only its user can connect.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
+use crate::support::http::Client;
 use crate::support::net::free_address;
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint, temporary_endpoint};
+use crate::support::peer::RawPeer;
+use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
+
+/// An option that binds a socket file, and the status of a start that is refused because of the file.
+type Place = (&'static str, i32);
+
+const PLACES: [Place; 4] = [("--listen", 4), ("--bind", 3), ("--hub-publishers", 3), ("--hub-subscribers", 3)];
 
 fn inode(path: &Path) -> u64 {
     std::fs::symlink_metadata(path).unwrap().ino()
 }
 
-/// Makes a socket file that nobody listens on, as a gateway leaves it that was killed.
-fn stale_socket(directory: &Path, name: &str) -> PathBuf {
-    let path = directory.join(name);
-    drop(UnixListener::bind(&path).unwrap());
-    path
+fn entries(directory: &Path) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
 }
 
-/// A gateway with one endpoint: a `--bind` endpoint, or a side of the embedded hub beside an unused other side.
-fn with_endpoint(option: &str, endpoint: &str, unused: &Path) -> Builder {
-    let unused = format!("ipc://{}", unused.join("unused").display());
+/// Makes a socket file that nobody listens on, as a gateway leaves it that was killed.
+fn make_stale(path: &Path) {
+    drop(UnixListener::bind(path).unwrap());
+}
+
+fn ipc(path: &Path) -> String {
+    format!("ipc://{}", path.display())
+}
+
+/// A gateway with this place. The other side of a hub is beside it, at `unused`.
+fn with_place((option, _): Place, path: &Path, unused: &Path) -> Builder {
     match option {
-        "--bind" => Gateway::serve().bind(endpoint),
-        "--hub-publishers" => Gateway::serve().arguments(["--hub", option, endpoint, "--hub-subscribers", &unused]),
-        _ => Gateway::serve().arguments(["--hub", option, endpoint, "--hub-publishers", &unused]),
+        "--listen" => Gateway::serve().listen_at(path),
+        "--bind" => Gateway::serve().bind(&ipc(path)),
+        "--hub-publishers" => Gateway::serve().only_hub(&ipc(path), &ipc(unused)),
+        _ => Gateway::serve().only_hub(&ipc(unused), &ipc(path)),
     }
 }
 
-const OPTIONS: [&str; 3] = ["--bind", "--hub-publishers", "--hub-subscribers"];
+/// Checks that this gateway serves those who connect to its place.
+fn assert_serves((option, _): Place, path: &Path, gateway: &Gateway) {
+    match option {
+        "--listen" => Client::connect_to(path).exchange(&gateway.request(FINE)).assert_accepted(),
+        "--hub-publishers" => drop(RawPeer::speaking(&ipc(path), "PUB")),
+        _ => Subscriber::connected(&ipc(path), "").wait_until_subscribed(gateway),
+    }
+}
 
 #[test]
 fn a_gateway_that_is_started_twice_ends_with_4_and_the_first_one_serves_old_and_new_subscribers() {
@@ -55,68 +76,84 @@ fn a_gateway_that_is_started_twice_ends_with_4_and_the_first_one_serves_old_and_
 }
 
 #[test]
-fn an_endpoint_that_another_gateway_binds_is_3_and_stays_with_it() {
-    for option in OPTIONS {
-        let (_directory, endpoint) = temporary_endpoint();
-        let first = Gateway::serve().bind(&endpoint).start();
-        let unused = tempfile::tempdir().unwrap();
-        let stderr = with_endpoint(option, &endpoint, unused.path()).fail(3);
-        assert!(stderr.contains(&endpoint), "{option}: {stderr}");
-        assert_eq!(stderr.contains("leave --hub out"), option != "--bind", "{option}: {stderr}");
-        assert_eq!(std::fs::read_dir(unused.path()).unwrap().count(), 0, "{option}: a socket is left behind");
-        Subscriber::connected(&endpoint, "").wait_until_subscribed(&first);
+fn a_path_where_somebody_listens_refuses_the_start_and_stays_with_them() {
+    for place in PLACES {
+        let [directory, unused, other] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let path = directory.path().join("socket");
+        let first = with_place(place, &path, &other.path().join("unused")).start();
+        let stderr = with_place(place, &path, &unused.path().join("unused")).fail(place.1);
+        assert!(stderr.contains(path.to_str().unwrap()), "{place:?}: {stderr}");
+        assert!(stderr.contains("another process listens there"), "{place:?}: {stderr}");
+        assert_eq!(stderr.contains("leave --hub out"), place.0.starts_with("--hub"), "{place:?}: {stderr}");
+        assert_eq!(entries(unused.path()), 0, "{place:?}: a socket is left behind");
+        assert_serves(place, &path, &first);
     }
 }
 
 #[test]
-fn a_path_that_is_not_a_socket_is_3_and_stays() {
-    for option in OPTIONS {
+fn a_file_of_another_kind_refuses_the_start_and_stays() {
+    for place in PLACES {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         std::fs::write(at("file"), "precious").unwrap();
-        std::os::unix::fs::symlink("file", at("link")).unwrap();
         std::fs::create_dir(at("directory")).unwrap();
-        for name in ["file", "link", "directory"] {
-            let (endpoint, before) = (format!("ipc://{}", at(name).display()), inode(&at(name)));
-            let stderr = with_endpoint(option, &endpoint, tempfile::tempdir().unwrap().path()).fail(3);
-            assert!(stderr.contains(&endpoint), "{option}: {stderr}");
-            assert_eq!(inode(&at(name)), before, "{option}");
+        make_stale(&at("stale"));
+        std::os::unix::fs::symlink("stale", at("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        for name in ["file", "directory", "link", "dangling"] {
+            let before = inode(&at(name));
+            let stderr = with_place(place, &at(name), &at("unused")).fail(place.1);
+            assert!(stderr.contains(at(name).to_str().unwrap()), "{place:?}: {stderr}");
+            assert!(stderr.contains("not a socket"), "{place:?}: {stderr}");
+            assert_eq!(inode(&at(name)), before, "{place:?}");
         }
         assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
+        assert_eq!(entries(directory.path()), 5, "{place:?}: a socket is left behind");
     }
 }
 
 #[test]
 fn only_the_owner_can_connect_and_the_socket_is_taken_over_of_a_killed_gateway_and_removed_at_the_end() {
-    for option in OPTIONS {
-        let (directory, unused) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let endpoint = ipc_endpoint(&directory);
-        let mut killed = with_endpoint(option, &endpoint, unused.path()).start();
+    for (place, umask) in PLACES.into_iter().flat_map(|place| [(place, "umask 0"), (place, "umask 777")]) {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, unused] = ["socket", "unused"].map(|name| directory.path().join(name));
+        let mut killed = with_place(place, &path, &unused).start();
         killed.signal(Signal::KILL);
-        drop(killed.end());
-        let mut gateway = with_endpoint(option, &endpoint, unused.path()).start();
-        if option != "--hub-publishers" {
-            Subscriber::connected(&endpoint, "").wait_until_subscribed(&gateway);
-        }
-        let mode = std::fs::metadata(directory.path().join("bus")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{option}");
+        killed.end();
+        let mut gateway = with_place(place, &path, &unused).after(umask).start();
+        assert_serves(place, &path, &gateway);
+        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        assert!(metadata.file_type().is_socket());
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{place:?}, {umask}");
         gateway.terminate();
-        for directory in [directory, unused] {
-            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{option}");
-        }
+        assert_eq!(entries(directory.path()), 0, "{place:?}");
     }
 }
 
 #[test]
 fn a_socket_that_took_the_place_of_the_gateways_socket_stays() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
-    let mut gateway = Gateway::serve().bind(&ipc_endpoint(&directory)).start();
-    std::fs::remove_file(&path).unwrap();
-    let other = UnixListener::bind(&path).unwrap();
-    gateway.terminate();
-    std::os::unix::net::UnixStream::connect(&path).unwrap();
-    drop(other);
+    for place in PLACES {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, unused] = ["socket", "unused"].map(|name| directory.path().join(name));
+        let mut gateway = with_place(place, &path, &unused).start();
+        std::fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        gateway.terminate();
+        UnixStream::connect(&path).unwrap();
+    }
+}
+
+#[test]
+fn of_two_gateways_that_start_together_at_a_stale_socket_one_runs() {
+    for place in PLACES.into_iter().cycle().take(10) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        make_stale(&path);
+        let elsewhere = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut unused = elsewhere.iter().map(|directory| directory.path().join("unused"));
+        let running = Gateway::one_of_two(|| with_place(place, &path, &unused.next().unwrap()), place.1);
+        assert_serves(place, &path, &running);
+    }
 }
 
 #[test]
@@ -137,29 +174,21 @@ fn any_path_is_3_if_the_temporary_directory_cannot_be_written() {
 /// Whatever refuses the start is asked before an endpoint is bound: here a socket that could be taken over stays as it
 /// was.
 #[test]
-fn a_start_that_is_refused_has_bound_no_endpoint() {
+fn a_start_that_is_refused_has_bound_no_endpoint_and_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
-    let path = stale_socket(directory.path(), "bus");
-    let (endpoint, before) = (ipc_endpoint(&directory), inode(&path));
+    let [path, unused] = ["socket", "unused"].map(|name| directory.path().join(name));
+    make_stale(&path);
+    let before = inode(&path);
     let taken = Gateway::serve().listen(free_address()).start();
-    for option in OPTIONS {
-        let builder = || with_endpoint(option, &endpoint, tempfile::tempdir().unwrap().path());
+    for place in &PLACES[1..] {
+        let builder = || with_place(*place, &path, &unused);
         builder().listen(taken.address()).fail(4);
         builder().io("uring", "uring").io_uring_refused_with(Errno::PERM).fail(5);
         builder().https().arguments(["--tls-cert", "/dev/null", "--tls-key", "/dev/null"]).fail(3);
         builder().connect("tcp://nowhere").fail(3);
-        assert_eq!(inode(&path), before, "{option}");
+        assert_eq!(inode(&path), before, "{place:?}");
     }
     taken.post(FINE).assert_accepted();
-}
-
-#[test]
-fn of_two_gateways_that_start_together_at_a_stale_socket_one_runs() {
-    for _ in 0..5 {
-        let directory = tempfile::tempdir().unwrap();
-        stale_socket(directory.path(), "bus");
-        let endpoint = ipc_endpoint(&directory);
-        let running = Gateway::one_of_two(|| Gateway::serve().bind(&endpoint), 3);
-        Subscriber::connected(&endpoint, "").wait_until_subscribed(&running);
-    }
+    Gateway::serve().listen_at(&unused).connect("tcp://nowhere").fail(3);
+    assert_eq!(entries(directory.path()), 1);
 }

@@ -51,7 +51,7 @@ impl Gateway {
     }
 
     /// Starts two gateways together, of which one must run and the other end with this status. Returns the one that runs.
-    pub(crate) fn one_of_two(builder: impl Fn() -> Builder, status: i32) -> Self {
+    pub(crate) fn one_of_two(mut builder: impl FnMut() -> Builder, status: i32) -> Self {
         let [mut one, mut other] = [(); 2].map(|()| builder().spawn());
         let runs = [one.listens_before_its_end(), other.listens_before_its_end()];
         assert_ne!(runs[0], runs[1], "which of them run");
