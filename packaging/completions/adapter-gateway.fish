@@ -1,6 +1,7 @@
 # The completion of adapter-gateway for fish.
 
 complete -c adapter-gateway -f
+# generated: options
 complete -c adapter-gateway -n __fish_use_subcommand -l version -d 'print the version and exit'
 complete -c adapter-gateway -n __fish_use_subcommand -a serve -d 'Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr. On a terminal it prints the logs alone.'
 complete -c adapter-gateway -n __fish_use_subcommand -a demo -d 'Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each message as a subscriber sees it.'
@@ -60,3 +61,4 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l unix -r -F 
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l keep-going -d 'go on behind a line that is refused or in doubt'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from enable' -l settings -r -F -d 'user settings file, which is made if it is missing'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from disable' -l settings -r -F -d 'user settings file'
+# end of generated: options

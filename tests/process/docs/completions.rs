@@ -13,102 +13,48 @@ pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
 pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
 pub(crate) const FISH: &str = "packaging/completions/adapter-gateway.fish";
 
-const BASH_BEGINNING: &str = r#"# The completion of adapter-gateway for bash.
-
-_adapter_gateway() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command="" words=""
-    # bash takes `=` for a word of its own.
-    if [[ $current == = ]]; then
-        current=""
-    elif [[ $previous == = && $COMP_CWORD -ge 2 ]]; then
-        previous=${COMP_WORDS[COMP_CWORD - 2]}
-    fi
-    if [[ $COMP_CWORD -ge 2 ]]; then
-        command=${COMP_WORDS[1]}
-    fi
-    COMPREPLY=()
-    case "$command $previous" in
-"#;
-
-const BASH_END: &str = r#"    esac
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
-}
-
-complete -F _adapter_gateway adapter-gateway
-"#;
-
-/// Returns the completion for bash.
+/// Returns the cases of the completion for bash: what may follow an option, and what a command takes.
 pub(crate) fn bash(program: &Program) -> String {
-    let mut text = BASH_BEGINNING.to_owned();
-    for command in &program.commands {
-        let of_kind = |kind: fn(&Value) -> bool| {
-            let options = command.options.iter().filter(|option| kind(&option.value));
-            options.map(|option| format!("\"{} {}\"", command.name, option.name)).collect::<Vec<_>>().join(" | ")
+    let mut text = String::new();
+    for (command, option) in program.commands.iter().flat_map(|it| it.options.iter().map(move |option| (it, option))) {
+        let follows = match &option.value {
+            Value::Nothing => continue,
+            Value::Word(words) => format!("words=\"{}\"", words.join(" ")),
+            Value::File(_) => "_adapter_gateway_paths -f && return".to_owned(),
+            Value::Directory(_) => "_adapter_gateway_paths -d && return".to_owned(),
+            Value::Text(_) => "return".to_owned(),
         };
-        for option in &command.options {
-            if let Value::Word(words) = &option.value {
-                let words = words.join(" ");
-                writeln!(text, "        \"{} {}\") words=\"{words}\" ;;", command.name, option.name).unwrap();
-            }
-        }
-        for (kind, options) in [
-            ("-f", of_kind(|value| matches!(value, Value::File(_)))),
-            ("-d", of_kind(|value| matches!(value, Value::Directory(_)))),
-        ] {
-            if !options.is_empty() {
-                writeln!(text, "        {options})").unwrap();
-                writeln!(text, "            compopt -o filenames").unwrap();
-                writeln!(text, "            mapfile -t COMPREPLY < <(compgen {kind} -- \"$current\")").unwrap();
-                writeln!(text, "            return").unwrap();
-                writeln!(text, "            ;;").unwrap();
-            }
-        }
-        let texts = of_kind(|value| matches!(value, Value::Text(_)));
-        if !texts.is_empty() {
-            writeln!(text, "        {texts}) return ;;").unwrap();
-        }
+        writeln!(text, "        \"{} {}\") {follows} ;;", command.name, option.name).unwrap();
     }
     for command in &program.commands {
         writeln!(text, "        \"{} \"*) words=\"{} --help\" ;;", command.name, names(&command.options)).unwrap();
     }
+    writeln!(text, "        \" -\") words=\"{} --help\" ;;", names(&program.options)).unwrap();
     let commands: Vec<_> = program.commands.iter().map(|command| command.name).collect();
-    writeln!(text, "        *)\n            words=\"{}\"", commands.join(" ")).unwrap();
-    let options = names(&program.options);
-    writeln!(text, "            [[ $current != -* ]] || words=\"{options} --help\"\n            ;;").unwrap();
-    text + BASH_END
+    writeln!(text, "        *) words=\"{}\" ;;", commands.join(" ")).unwrap();
+    text
 }
 
 fn names(options: &[Opt]) -> String {
     options.iter().map(|option| option.name).collect::<Vec<_>>().join(" ")
 }
 
-const ZSH_BEGINNING: &str = r#"#compdef adapter-gateway
-# The completion of adapter-gateway for zsh.
-
-_adapter-gateway() {
-    local context curcontext=$curcontext state line ret=1
-    typeset -A opt_args
-"#;
-
-/// Returns the completion for zsh.
-pub(crate) fn zsh(program: &Program) -> String {
-    let mut text = ZSH_BEGINNING.to_owned();
-    let commands = program.commands.iter();
-    let commands = commands.map(|command| {
+/// Returns the parts of the completion for zsh: what the program takes, and what each command takes.
+pub(crate) fn zsh(program: &Program) -> [(&'static str, String); 2] {
+    let commands = program.commands.iter().map(|command| {
         let sentence = command.description.split_once(". ").map_or(command.description, |(first, _)| first);
         format!("{}\\:{}", command.name, zsh_quoted(&zsh_phrase(sentence.trim_end_matches('.'))))
     });
-    text += "    _arguments -C \\\n";
-    text += &zsh_options(&program.options, "        ");
-    writeln!(text, "        '1:command:(({}))' \\", commands.collect::<Vec<_>>().join(" ")).unwrap();
-    text += "        '*:: :->options' && ret=0\n    [[ $state == options ]] || return ret\n";
-    text += "    case $line[1] in\n";
+    let mut first = "    _arguments -C \\\n".to_owned() + &zsh_options(&program.options, "        ");
+    writeln!(first, "        '1:command:(({}))' \\", commands.collect::<Vec<_>>().join(" ")).unwrap();
+    first += "        '*:: :->options' && ret=0\n";
+    let mut rest = String::new();
     for Command { name, options, .. } in &program.commands {
-        writeln!(text, "        {name})\n            _arguments \\").unwrap();
-        text += &zsh_options(options, "                ");
-        text += "                && ret=0\n            ;;\n";
+        writeln!(rest, "        {name})\n            _arguments \\").unwrap();
+        rest += &zsh_options(options, "                ");
+        rest += "                && ret=0\n            ;;\n";
     }
-    text + "    esac\n    return ret\n}\n\n_adapter-gateway \"$@\"\n"
+    [("program", first), ("commands", rest)]
 }
 
 fn zsh_options(options: &[Opt], indent: &str) -> String {
@@ -139,10 +85,10 @@ fn zsh_quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\\\"").replace('\'', "'\\''"))
 }
 
-/// Returns the completion for fish.
+/// Returns the lines of the completion for fish.
 pub(crate) fn fish(program: &Program) -> String {
     let complete = "complete -c adapter-gateway";
-    let mut text = format!("# The completion of adapter-gateway for fish.\n\n{complete} -f\n");
+    let mut text = String::new();
     let help = "-l help -d 'print the help and exit'";
     for option in &program.options {
         writeln!(text, "{complete} -n __fish_use_subcommand {}", fish_option(option)).unwrap();

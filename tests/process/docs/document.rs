@@ -1,8 +1,8 @@
 //! A document, and the parts of it that a mark names.
 //!
 //! `<!-- run: NAME -->` and `<!-- example: NAME -->` mark the block of code that follows, other marks a table. Between
-//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; in YAML, the marks
-//! are comments that begin with `#`.
+//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; the marks are comments
+//! of the language of the file.
 
 use std::fs;
 use std::ops::Range;
@@ -51,12 +51,16 @@ impl Document {
         fs::write(repository(&self.path), &self.text).unwrap();
     }
 
+    /// Returns what follows each `<!-- MARK -->`.
+    fn after_each(&self, mark: &str) -> impl Iterator<Item = &str> {
+        self.text.split(&format!("<!-- {mark} -->\n")).skip(1).collect::<Vec<_>>().into_iter()
+    }
+
     /// Returns what follows `<!-- MARK -->`, which stands once in the document.
     fn after(&self, mark: &str) -> &str {
-        let line = format!("<!-- {mark} -->\n");
-        let mut parts = self.text.split(line.as_str());
-        let rest = parts.nth(1).unwrap_or_else(|| panic!("{} has no {line}", self.path));
-        assert!(parts.next().is_none(), "{} has {line} twice", self.path);
+        let mut parts = self.after_each(mark);
+        let rest = parts.next().unwrap_or_else(|| panic!("{} has no mark {mark}", self.path));
+        assert!(parts.next().is_none(), "{} has the mark {mark} twice", self.path);
         rest
     }
 
@@ -69,14 +73,12 @@ impl Document {
 
     /// Returns the cells of each row of the table after a mark, without the heading. The first cell has index 0.
     pub(crate) fn table(&self, mark: &str) -> Vec<Vec<&str>> {
-        let rows = self.after(mark).lines().take_while(|line| line.starts_with('|')).skip(2);
-        rows.map(|row| {
-            // `\|` is a vertical bar in a cell.
-            let bars = row.match_indices('|').filter(|&(at, _)| !row[..at].ends_with('\\'));
-            let bars: Vec<usize> = bars.map(|(at, _)| at).collect();
-            bars.windows(2).map(|pair| row[pair[0] + 1..pair[1]].trim()).collect()
-        })
-        .collect()
+        rows(self.after(mark))
+    }
+
+    /// Returns the tables after each mark of this name.
+    pub(crate) fn tables(&self, mark: &str) -> Vec<Vec<Vec<&str>>> {
+        self.after_each(mark).map(rows).collect()
     }
 
     /// Replaces what stands between the marks of a generated part. `content` ends with a newline.
@@ -92,8 +94,7 @@ impl Document {
             self.text.split_inclusive('\n').find_map(|line| {
                 let range = at..at + line.len();
                 at = range.end;
-                let word =
-                    line.trim().trim_start_matches("<!--").trim_end_matches("-->").trim_start_matches('#').trim();
+                let word = line.trim_matches(|c: char| c.is_whitespace() || "<!->#.\\\"".contains(c));
                 (word == mark).then_some(range)
             })
         };
@@ -102,6 +103,18 @@ impl Document {
         let end = line_of(&last).unwrap_or_else(|| missing(&last)).start;
         start..end
     }
+}
+
+/// Returns the cells of each row of the table that the text begins with, without the heading.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let rows = text.lines().take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| {
+        // `\|` is a vertical bar in a cell.
+        let bars = row.match_indices('|').filter(|&(at, _)| !row[..at].ends_with('\\'));
+        let bars: Vec<usize> = bars.map(|(at, _)| at).collect();
+        bars.windows(2).map(|pair| row[pair[0] + 1..pair[1]].trim()).collect()
+    })
+    .collect()
 }
 
 /// Returns the words between single backticks.

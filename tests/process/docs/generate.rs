@@ -20,10 +20,10 @@ fn generated_parts_are_up_to_date() {
         ),
         with_parts("docs/openapi.yaml", &openapi()),
         Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
-        Document { path: completions::BASH.into(), text: completions::bash(&program) },
-        Document { path: completions::ZSH.into(), text: completions::zsh(&program) },
-        Document { path: completions::FISH.into(), text: completions::fish(&program) },
-        Document { path: man_page::PATH.into(), text: man_page::page(&program) },
+        with_parts(completions::BASH, &[("cases", completions::bash(&program))]),
+        with_parts(completions::ZSH, &completions::zsh(&program)),
+        with_parts(completions::FISH, &[("options", completions::fish(&program))]),
+        with_parts(man_page::PATH, &man_page::parts(&program)),
     ];
     if std::env::var_os("UPDATE_DOCS").is_some() {
         documents.iter().for_each(Document::write);

@@ -71,6 +71,12 @@ impl Opt {
         let end = self.description.find(" (default: ").unwrap_or(self.description.len());
         &self.description[..end]
     }
+
+    /// Returns the text in `(default: ...)`, or nothing.
+    pub(crate) fn default(&self) -> &'static str {
+        let stated = self.description.split_once(" (default: ").and_then(|(_, rest)| rest.split_once(')'));
+        stated.map_or("", |(default, _)| default)
+    }
 }
 
 impl Value {
@@ -92,29 +98,4 @@ impl Value {
 fn options(command: &CommandInfoWithArgs) -> Vec<Opt> {
     let shown = command.flags.iter().filter(|flag| !flag.hidden && flag.long != "--help");
     shown.map(Opt::new).collect()
-}
-
-#[test]
-fn the_values_of_options_are_recognised() {
-    let program = Program::new();
-    let value = |command: usize, name| {
-        let command = &program.commands[command];
-        &command.options.iter().find(|option| option.name == name).unwrap().value
-    };
-    assert!(matches!(value(0, "--settings"), Value::File("path")));
-    assert!(matches!(value(0, "--cert-dir"), Value::Directory("dir")));
-    assert!(matches!(value(0, "--plain"), Value::Nothing));
-    assert!(matches!(value(0, "--workers"), Value::Text("n")));
-    for (command, name, expected) in [
-        (0, "--encoding", "json msgpack"),
-        (0, "--check", "known strict envelope"),
-        (0, "--vocabulary", "as-sent older newer"),
-        (0, "--io", "auto uring epoll"),
-        (1, "--io", "auto uring epoll"),
-        (2, "--encoding", "json msgpack"),
-        (2, "--color", "auto always never"),
-    ] {
-        let Value::Word(words) = value(command, name) else { panic!("{name} takes one of some words") };
-        assert_eq!(words.join(" "), expected, "{name}");
-    }
 }

@@ -3,8 +3,6 @@
 //!
 //! A new topic needs nothing here. [`NOTES`] may say what it is for.
 
-use std::fmt;
-
 use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 
 /// What the documents say of a topic, and the text that its examples send if its content is a string.
@@ -39,13 +37,6 @@ pub(crate) struct Topic {
     text: &'static str,
 }
 
-/// A value of a message.
-#[derive(Clone)]
-pub(crate) enum Json {
-    Text(&'static str),
-    Object(Vec<(&'static str, Json)>),
-}
-
 /// An example.
 pub(crate) struct Message {
     /// A name that no other example has.
@@ -53,7 +44,8 @@ pub(crate) struct Message {
     pub(crate) purpose: &'static str,
     pub(crate) topic: &'static str,
     pub(crate) identifier: &'static str,
-    pub(crate) payload: Json,
+    /// JSON, which Python, JavaScript and YAML read too.
+    pub(crate) payload: String,
 }
 
 /// Returns the known topics. This function alone reads the program's table.
@@ -103,7 +95,7 @@ impl Topic {
                     purpose: self.purpose,
                     topic: self.name,
                     identifier,
-                    payload: Json::Object(vec![(identifier, Json::Text("demo")), ("content", content)]),
+                    payload: format!(r#"{{"{identifier}": "demo", "content": {content}}}"#),
                 });
             }
         }
@@ -111,10 +103,10 @@ impl Topic {
     }
 
     /// Returns the example values of the content, each with what it adds to the name of its example.
-    fn contents(&self) -> Vec<(String, Json)> {
+    fn contents(&self) -> Vec<(String, String)> {
         match self.content {
-            Content::Any => vec![(String::new(), Json::Text(self.text))],
-            Content::OneOf(words) => words.iter().map(|word| (format!("-{word}"), Json::Text(word))).collect(),
+            Content::Any => vec![(String::new(), format!("{:?}", self.text))],
+            Content::OneOf(words) => words.iter().map(|word| (format!("-{word}"), format!("{word:?}"))).collect(),
             Content::HomeAutomation => SERVICE_CALLS.map(|call| (format!("-{}", call[1]), service_call(call))).into(),
         }
     }
@@ -140,25 +132,7 @@ fn purpose(content: Content) -> &'static str {
     }
 }
 
-fn service_call([domain, service, entity]: [&'static str; 3]) -> Json {
-    let data = Json::Object(vec![("entity_id", Json::Text(entity))]);
-    Json::Object(vec![
-        ("type", Json::Text("call_service")),
-        ("domain", Json::Text(domain)),
-        ("service", Json::Text(service)),
-        ("service_data", data),
-    ])
-}
-
-/// JSON, which Python, JavaScript and YAML read too.
-impl fmt::Display for Json {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => write!(f, "{text:?}"),
-            Self::Object(fields) => {
-                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-                write!(f, "{{{}}}", fields.join(", "))
-            }
-        }
-    }
+fn service_call([domain, service, entity]: [&str; 3]) -> String {
+    let data = format!(r#"{{"entity_id": "{entity}"}}"#);
+    format!(r#"{{"type": "call_service", "domain": "{domain}", "service": "{service}", "service_data": {data}}}"#)
 }

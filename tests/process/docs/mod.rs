@@ -17,7 +17,6 @@ mod limits;
 mod links;
 mod man_page;
 mod messages;
-mod program;
 mod security;
 mod tables;
 mod troubleshooting;

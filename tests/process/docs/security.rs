@@ -2,31 +2,24 @@
 
 use super::document::{Document, quoted, repository};
 
-/// Returns the cells of all tables behind this mark, with the heading of the section before each row.
-fn rows<'d>(page: &'d Document, mark: &str) -> Vec<[&'d str; 3]> {
-    let mut rows = Vec::new();
-    for section in page.text.split("\n## ").skip(1) {
-        let Some((_, table)) = section.split_once(mark) else { continue };
-        let heading = section.lines().next().unwrap();
-        for row in table.lines().skip(1).take_while(|line| line.starts_with('|')).skip(2) {
-            let (case, other) = row.trim_matches('|').split_once(" | ").unwrap();
-            rows.push([heading, case.trim(), other]);
-        }
-    }
-    rows
+/// Returns the headings of the sections with a table after this mark, and the first cell of each row of each table.
+fn cases<'d>(page: &'d Document, mark: &str) -> Vec<(&'d str, Vec<&'d str>)> {
+    let sections = page.text.split("\n## ").filter(|section| section.contains(&format!("<!-- {mark} -->")));
+    let headings = sections.map(|section| section.lines().next().unwrap());
+    let first_cells = |rows: Vec<Vec<&'d str>>| rows.into_iter().map(|row| row[0]).collect();
+    headings.zip(page.tables(mark).into_iter().map(first_cells)).collect()
 }
 
 #[test]
 fn every_row_of_the_page_of_security_has_tests_that_exist() {
     let [page, tests] = ["docs/security.md", "tests/security.md"].map(Document::read);
-    let tested = rows(&tests, "<!-- tests -->");
-    let cases = |rows: &[[&str; 3]]| rows.iter().map(|row| format!("{}: {}", row[0], row[1])).collect::<Vec<_>>();
-    assert_eq!(cases(&rows(&page, "<!-- rows -->")), cases(&tested));
-    assert!(tested.len() > 25, "{} rows", tested.len());
-    for row in tested {
+    assert_eq!(cases(&page, "rows"), cases(&tests, "tests"));
+    let rows = tests.tables("tests").concat();
+    assert!(rows.len() > 25, "{} rows", rows.len());
+    for row in rows {
         let mut source = None;
         let mut named = 0;
-        for name in quoted(row[2]) {
+        for name in quoted(row[1]) {
             if name.ends_with(".rs") {
                 let text = std::fs::read_to_string(repository(name));
                 source = Some(text.unwrap_or_else(|error| panic!("{name}: {error}")));
@@ -36,6 +29,6 @@ fn every_row_of_the_page_of_security_has_tests_that_exist() {
                 named += 1;
             }
         }
-        assert!(named > 0, "no test for {}", row[1]);
+        assert!(named > 0, "no test for {}", row[0]);
     }
 }

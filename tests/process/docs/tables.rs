@@ -1,17 +1,62 @@
 //! The tables of `docs/reference.md`, and the lists of `docs/openapi.yaml`, name what the program has.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process;
 
 use adapter_gateway::cli::SERVE_GROUPS;
+use adapter_gateway::http::problem::Status;
+use adapter_gateway::message::publish::Unavailable;
 use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::tls::session::HandshakeFailure;
 
+use super::GATEWAY;
 use super::document::{Document, quoted, repository};
-use super::interface::Program;
-use super::program;
+use super::interface::{Command, Program};
 use crate::support::compare::assert_same_set;
 use crate::support::ladder::LADDER;
 use crate::support::topics::TOPICS;
+
+/// Returns the text that the program prints for these words.
+fn printed(arguments: &[&str]) -> String {
+    let output = process::Command::new(GATEWAY).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns every status code that the program answers with.
+fn statuses() -> BTreeSet<u16> {
+    Status::ALL.iter().map(|status| status.code()).collect()
+}
+
+/// Returns the reasons for a 503.
+fn unavailable() -> BTreeSet<String> {
+    Unavailable::ALL.iter().map(|reason| reason.kind().to_owned()).collect()
+}
+
+/// Returns the last part of every problem type. The sources of the core pair each with its status:
+/// `(Status::NotFound, "not-found")`.
+fn problem_types() -> BTreeSet<String> {
+    let mut types = unavailable();
+    for source in sources(&repository("src/http")) {
+        for pair in source.split("(Status::").skip(1) {
+            let Some((_, text)) = pair.lines().next().and_then(|line| line.split_once(", \"")) else { continue };
+            types.extend(text.split_once('"').map(|(kind, _)| kind.to_owned()));
+        }
+    }
+    assert!(types.len() > 15, "the sources pair statuses and types in another way: {types:?}");
+    types
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = paths.map(|path| match path.is_dir() {
+        true => sources(&path),
+        false => vec![fs::read_to_string(path).unwrap()],
+    });
+    texts.collect::<Vec<_>>().concat()
+}
 
 fn reference() -> Document {
     Document::read("docs/reference.md")
@@ -20,7 +65,7 @@ fn reference() -> Document {
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
     let reference = reference();
-    for command in Program::new().commands.iter().map(|command| command.name) {
+    for Command { name: command, options, .. } in Program::new().commands {
         // `disable` has the same option.
         let table = if command == "disable" { "enable" } else { command };
         let rows = reference.table(&format!("options: {table}"));
@@ -29,12 +74,13 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
         };
         let mut described: Vec<String> = rows.iter().flat_map(|row| names(row[0])).collect();
         described.dedup();
-        let listed = program::options(command);
-        let expected: Vec<String> = listed.iter().map(|option| option.name.clone()).collect();
+        let expected: Vec<&str> = options.iter().map(|option| option.name).collect();
         assert_eq!(described, expected, "{command}: the options and their order");
-        for option in &listed {
-            let row = rows.iter().find(|row| names(row[0]).contains(&option.name)).unwrap();
-            let default = option.default.as_deref().unwrap_or_default();
+        let help = printed(&[command, "--help"]);
+        for option in &options {
+            assert!(help.contains(&format!("\n  {} ", option.name)), "{help}");
+            let row = rows.iter().find(|row| names(row[0]).contains(&option.name.to_owned())).unwrap();
+            let default = option.default();
             // A default that is a value, and not a sentence, stands in the table as it is.
             let value = default.split(',').next().unwrap_or_default();
             if !value.is_empty() && !value.contains([' ', ';']) {
@@ -51,7 +97,9 @@ fn the_python_package_knows_every_option_of_serve() {
     let (_, class) = package.split_once("class GatewayOptions(TypedDict, total=False):").unwrap();
     let class = class.split("\n\n\n").next().unwrap().rsplit("\"\"\"").next().unwrap();
     let known = class.lines().filter_map(|line| line.trim().split_once(": ")).map(|(name, _)| name.replace('_', "-"));
-    let options = program::options("serve").into_iter().map(|option| option.name.trim_start_matches('-').to_owned());
+    let Program { commands, .. } = Program::new();
+    let serve = commands.iter().find(|command| command.name == "serve").unwrap();
+    let options = serve.options.iter().map(|option| option.name.trim_start_matches('-').to_owned());
     // The launcher sets these itself.
     let expected = options.filter(|name| !["watch-stdin", "watch-parent"].contains(&name.as_str()));
     assert_same_set("options of the Python package", known, expected);
@@ -59,7 +107,7 @@ fn the_python_package_knows_every_option_of_serve() {
 
 #[test]
 fn groups_of_options_begin_where_those_of_the_help_do() {
-    let help = program::printed(&["serve", "--help"]);
+    let help = printed(&["serve", "--help"]);
     let reference = reference();
     let rows = reference.table("options: serve");
     for (heading, first) in SERVE_GROUPS {
@@ -73,16 +121,15 @@ fn groups_of_options_begin_where_those_of_the_help_do() {
 fn answers_are_every_status_and_every_problem_type() {
     let reference = reference();
     let rows = reference.table("statuses");
-    let statuses: BTreeSet<u16> = rows.iter().map(|row| row[0][..3].parse().unwrap()).collect();
-    assert_same_set("statuses", statuses, program::statuses());
+    assert_same_set("statuses", rows.iter().map(|row| row[0][..3].parse().unwrap()), statuses());
     let types: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned).collect();
-    assert_same_set("types of problems", types, program::problem_types());
+    assert_same_set("types of problems", types, problem_types());
 }
 
 /// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them.
 #[test]
 fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
-    let states = program::unavailable();
+    let states = unavailable();
     let has_rank = |kind: &&str| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind);
     let reference = reference();
     let told: Vec<_> = reference.table("statuses").iter().flat_map(|row| quoted(row[1])).filter(has_rank).collect();
@@ -93,7 +140,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
 #[test]
 fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_program() {
     let reference = reference();
-    let help = program::printed(&["--help"]);
+    let help = printed(&["--help"]);
     let (_, codes) = help.split_once("Error codes:").unwrap();
     let listed = codes.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u8>().ok());
     let described = reference.table("exit statuses").into_iter().map(|row| row[0].parse().unwrap());
@@ -101,7 +148,7 @@ fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_prog
 
     let counters = reference.table("counters");
     let refused = counters.iter().find(|row| row[0] == "`refused`").unwrap();
-    assert_same_set("reasons of a 503", quoted(refused[1]).map(str::to_owned), program::unavailable());
+    assert_same_set("reasons of a 503", quoted(refused[1]).map(str::to_owned), unavailable());
 
     let rows = reference.table("failed handshakes");
     let described = rows.iter().map(|row| row[0].trim_matches('`'));
@@ -112,14 +159,14 @@ fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_prog
 fn openapi_has_every_status_and_every_problem_type() {
     let openapi = Document::read("docs/openapi.yaml").text;
     let codes = openapi.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':")?.parse().ok());
-    assert_same_set("statuses", codes, program::statuses());
+    assert_same_set("statuses", codes, statuses());
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
     let types = openapi.split("urn:adapter-gateway:problem:").skip(1).map(|rest| {
         let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
         rest[..end].to_owned()
     });
     let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
-    assert_same_set("types of problems", types, program::problem_types());
+    assert_same_set("types of problems", types, problem_types());
 }
 
 /// Returns all request files together, or all of their outcomes.
@@ -136,7 +183,7 @@ fn every_problem_type_is_the_outcome_of_a_request_file_or_has_a_rank() {
     let outcomes = request_files("expect");
     let words: BTreeSet<&str> = outcomes.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
     let has_rank = |kind: &str| LADDER.iter().any(|(_, _, ranked)| *ranked == Some(kind));
-    let mut untested = program::problem_types();
+    let mut untested = problem_types();
     untested.retain(|kind| !words.contains(kind.as_str()) && !has_rank(kind));
     assert_same_set("types of problems without a request file", untested, ["timeout".to_owned()]);
 }
