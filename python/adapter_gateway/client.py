@@ -177,15 +177,11 @@ class _Sending:
         self._work = work
         self._pipeline = work.pipeline
         self._baton = threading.Lock()
-        #: What the second thread waits for. Its `put` can be called in a finaliser.
-        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._wakers: Optional[tuple[socket.socket, socket.socket]] = None
-        self._is_armed = False
-        #: Whether the caller is in the iterable, for how many times, and whether the second thread has the baton.
-        self._is_filling = False
+        #: Counted up when the caller enters the iterable, and when it comes back.
         self._round = 0
-        self._is_attended = False
-        self._has_ended = False
+        #: What the second thread is to look at, and `None` at the end. Its `put` can be called in a finaliser.
+        self._rounds: queue.SimpleQueue[Optional[int]] = queue.SimpleQueue()
+        self._wakers: Optional[tuple[socket.socket, socket.socket]] = None
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
         pipeline = self._pipeline
@@ -224,21 +220,26 @@ class _Sending:
         pipeline = self._pipeline
         room = min(pipeline.room(), pipeline.half)
         taken = 0
+        if self._wakers is None and (room > 1 or pipeline.is_busy) and not sys.is_finalizing():
+            self._wakers = socket.socketpair()
+            for waker in self._wakers:
+                waker.setblocking(False)
+            threading.Thread(target=self._attend, name="adapter_gateway.send_many", daemon=True).start()
         self._round += 1
-        self._is_filling = True
         try:
-            if not self._is_armed and (room > 1 or pipeline.is_busy) and not sys.is_finalizing():
-                self._arm()
+            if self._wakers is not None:
+                self._rounds.put(self._round)
             for message in itertools.islice(messages, room):
                 if pipeline.verdict is not None:
                     self._work.renew()
                 pipeline.add(message)
                 taken += 1
-                if self._is_attended or pipeline.is_full:
+                # With the baton, the second thread sends it. The outcomes are due then.
+                if self._baton.locked() or pipeline.is_full:
                     return True
             return taken == room
         finally:
-            self._is_filling = False
+            self._round += 1
 
     def _wake(self) -> None:
         if self._wakers is not None:
@@ -247,12 +248,11 @@ class _Sending:
                 self._wakers[1].send(b"\0")
 
     def _end(self) -> None:
-        self._has_ended = True
         if self._work.is_forked():
             # The second thread is not in this process.
             self._work.end()
         else:
-            self._calls.put(None)
+            self._rounds.put(None)
             self._wake()
             self._close()
 
@@ -264,51 +264,28 @@ class _Sending:
             finally:
                 self._baton.release()
 
-    # The second thread.
-
-    def _arm(self) -> None:
-        """Has the second thread look after a while whether the iterable takes its time."""
-        self._is_armed = True
-        if self._wakers is not None:
-            self._calls.put(None)
-            return
-        self._wakers = socket.socketpair()
-        for waker in self._wakers:
-            waker.setblocking(False)
-        threading.Thread(target=self._attend, name="adapter_gateway.send_many", daemon=True).start()
-
     def _attend(self) -> None:
-        """Looks at the caller, and works while it is in the iterable for long. Sleeps while it is not there."""
+        """Works while the caller is in the iterable for long. This is the second thread."""
         assert self._wakers is not None
+        waker = self._wakers[0]
         try:
-            while not self._has_ended:
-                before = self._round
+            for number in iter(self._rounds.get, None):
+                if number != self._round:
+                    continue
                 time.sleep(_LINGER_S)
-                if not self._is_filling:
-                    self._is_armed = False
-                    # The caller may have entered the iterable in between, and found this thread to be armed.
-                    if not self._is_filling:
-                        self._calls.get()
-                    self._is_armed = True
-                elif self._round == before and self._baton.acquire(blocking=False):
-                    self._is_attended = True
+                if number == self._round and self._baton.acquire(blocking=False):
                     try:
-                        self._work_until_wanted(self._wakers[0])
+                        while number == self._round:
+                            self._work.advance()
+                            run(self._work.step(functools.partial(block, also=waker)))
+                            with contextlib.suppress(BlockingIOError):
+                                waker.recv(4096)
+                    except NotSentError:
+                        # The caller finds the same.
+                        Wait(None, False, None).block(waker)
                     finally:
-                        self._is_attended = False
                         self._baton.release()
         finally:
             self._close()
             for waker in self._wakers:
                 waker.close()
-
-    def _work_until_wanted(self, waker: socket.socket) -> None:
-        try:
-            while self._is_filling and not self._has_ended:
-                self._work.advance()
-                run(self._work.step(functools.partial(block, also=waker)))
-                with contextlib.suppress(BlockingIOError):
-                    waker.recv(4096)
-        except NotSentError:
-            # The caller finds the same.
-            Wait(None, False, None).block(waker)
