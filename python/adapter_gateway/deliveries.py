@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 import sys
 import threading
@@ -20,31 +21,34 @@ class Deliveries:
     or never returns, holds up nothing else."""
 
     def __init__(self) -> None:
-        self.make_locks()
+        self.make_lock()
         #: The call that is being made, and those behind it. `None` ends the thread.
         self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
         self._thread: Optional[threading.Thread] = None
         #: What a function raised that is no `Exception`. The next one who waits gets it.
         self.raised: Optional[BaseException] = None
 
-    def make_locks(self) -> None:
-        """Makes the lock that guards what the threads of a gateway share. At the end of the interpreter these threads are
-        frozen, perhaps with the lock held, so that another one is made."""
-        lock = threading.RLock()
-        #: It tells of the state of the gateway.
-        self.changed = threading.Condition(lock)
-        #: It tells of calls that were asked for, and of those that have ended. Who waits for the state is not woken by it.
-        self._called = threading.Condition(lock)
+    def make_lock(self) -> None:
+        """Makes the lock that guards what the threads of a gateway share, and that tells of each change of it. At the end
+        of the interpreter these threads are frozen, perhaps with the lock held, so that another one is made."""
+        self.changed = threading.Condition()
 
     def begin(self) -> None:
         self._thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
         self._thread.start()
 
-    def call(self, call: Optional[Callable[[], object]]) -> None:
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
         """Asks for a call, and waits for nothing."""
-        with self._called:
+        self._add(functools.partial(function, *arguments))
+
+    def end(self) -> None:
+        """Ends the thread behind the calls that were asked for."""
+        self._add(None)
+
+    def _add(self, call: Optional[Callable[[], object]]) -> None:
+        with self.changed:
             self._calls.append(call)
-            self._called.notify_all()
+            self.changed.notify_all()
 
     def is_calling(self) -> bool:
         """Returns whether one of the functions calls this."""
@@ -52,11 +56,11 @@ class Deliveries:
 
     def settle(self) -> None:
         """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
-        with self._called:
+        with self.changed:
             last = self._calls[-1] if self._calls else None
             # At the end of the interpreter, nobody makes them.
             if not sys.is_finalizing():
-                self._called.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
+                self.changed.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
         self.check()
 
     def check(self) -> None:
@@ -76,16 +80,16 @@ class Deliveries:
 
     def _run(self) -> None:
         while True:
-            with self._called:
-                self._called.wait_for(lambda: self._calls)
+            with self.changed:
+                self.changed.wait_for(lambda: self._calls)
                 call = self._calls[0]
             try:
                 if call is not None:
                     call()
             except BaseException as error:
                 self.failed(error)
-            with self._called:
+            with self.changed:
                 self._calls.popleft()
-                self._called.notify_all()
+                self.changed.notify_all()
             if call is None:
                 return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import pathlib
@@ -22,7 +21,7 @@ from .deliveries import Deliveries
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import Event, GatewayProcess, Restarts, Until, rest_s
+from .process import Event, GatewayProcess, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -37,12 +36,25 @@ _DRAIN_TIMEOUT_S = 5.0
 _STOP_MARGIN_S = 2.5
 """How long each of the two requests to stop may take, beside `drain_timeout`."""
 
+_FIRST_PAUSE_S, _PAUSE_LIMIT_S = 0.5, 60.0
+"""How long before the first of several starts that follow on each other, which doubles from start to start, and the most."""
+
+_RESTARTS = 10
+"""How many starts follow on each other at most."""
+
+_STABLE_S = 60.0
+"""How long a gateway has run for the count of starts to begin anew."""
+
 _log = logging.getLogger("adapter_gateway")
 
 _Client = TypeVar("_Client", bound=ClientBase)
 _Queue = TypeVar("_Queue", bound=Any)
 _Result = TypeVar("_Result")
 _Gateway = TypeVar("_Gateway", bound="Gateway")
+
+
+def _pauses_s() -> Iterator[float]:
+    return (min(_FIRST_PAUSE_S * 2.0**number, _PAUSE_LIMIT_S) for number in range(_RESTARTS))
 
 
 class GatewayBase:
@@ -79,7 +91,9 @@ class GatewayBase:
         self._until: Until = until
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
-        self._restarts = Restarts() if restart else None
+        self._restart = restart
+        #: The seconds before each further start.
+        self._pauses_s = _pauses_s()
         self._extra_arguments = list(extra_arguments)
         # The directory of this process may change before a file is used once more.
         absolute = {name: os.path.abspath(options[name]) for name in FILES if options.get(name)}  # type: ignore[literal-required]
@@ -157,7 +171,7 @@ class GatewayBase:
         if sys.is_finalizing():
             # The other threads are frozen, perhaps with a lock held.
             self._turn = threading.RLock()
-            self._deliveries.make_locks()
+            self._deliveries.make_lock()
         try:
             yield
         finally:
@@ -215,14 +229,16 @@ class GatewayBase:
 
     def _take_end(self, ended: GatewayProcess) -> None:
         """Starts a process in the place of one that has ended, unless it was asked to, somebody else does, or stops."""
-        restarts = None if ended.status == 0 else self._restarts
         error: Exception = ended.ended()
         with self._turn:
             # A start that fails is told by its error.
-            was_started = self._process is ended
-        while was_started and self._process is ended:
-            pause_s = None if restarts is None or ended.is_let_go.is_set() else self._report(error, restarts)
-            if restarts is None or pause_s is None or ended.is_let_go.wait(pause_s):
+            is_restarted = self._process is ended and self._restart and ended.status != 0
+        if is_restarted and time.monotonic() - ended.started_at >= _STABLE_S:
+            self._pauses_s = _pauses_s()
+        while is_restarted and self._process is ended and not ended.is_let_go.is_set():
+            pause_s = next(self._pauses_s, None)
+            self._report(error, pause_s)
+            if pause_s is None or ended.is_let_go.wait(pause_s):
                 break
             with self._turn:
                 if self._process is not ended or ended.is_let_go.is_set():
@@ -234,26 +250,22 @@ class GatewayBase:
                     if self._is_stopping:
                         ended.let_go()
                 else:
-                    restarts.started()
                     self._put(new)
         with self._turn, self._deliveries.changed:
             if self._process is ended:
                 self._has_ended = True
                 self._deliveries.changed.notify_all()
-                self._deliveries.call(functools.partial(self._deliver, None))
-                self._deliveries.call(None)
+                self._deliveries.call(self._deliver, None)
+                self._deliveries.end()
 
-    def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
-        """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
-        pause_s = restarts.pause_s()
+    def _report(self, error: Exception, pause_s: Optional[float]) -> None:
+        """Tells of an end, or of a start that failed, and of the seconds until the next start, if there is one."""
         first, *_ = str(error).splitlines()
         if pause_s is None:
-            told = functools.partial(_log.error, "%s; it is not started again, since it ended too often", first)
+            self._deliveries.call(_log.error, "%s; it is not started again, since it ended too often", first)
         else:
-            told = functools.partial(_log.warning, "%s; it is started again in %g s", first, pause_s)
-        self._deliveries.call(told)
+            self._deliveries.call(_log.warning, "%s; it is started again in %g s", first, pause_s)
         self._take({"event": "ended", "status": getattr(error, "status", None), "reason": first, "restart_s": pause_s})
-        return pause_s
 
     # What does not wait.
 
@@ -278,7 +290,7 @@ class GatewayBase:
 
     def _take(self, event: Event) -> None:
         if self._on_event is not None or self._queues:
-            self._deliveries.call(functools.partial(self._deliver, event))
+            self._deliveries.call(self._deliver, event)
 
     def _deliver(self, event: Optional[Event]) -> None:
         with self._deliveries.changed:
@@ -373,7 +385,7 @@ class Gateway(GatewayBase):
                 self._process = self._started(self._until, is_first=True)
             except BaseException:
                 self._close_listeners()
-                self._deliveries.call(None)
+                self._deliveries.end()
                 raise
 
     def stop(self) -> Event:

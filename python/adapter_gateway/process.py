@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -48,15 +47,6 @@ _UNKNOWN_STATUS = 255
 #: The level that a line of the log begins with, behind the time of `--log-time`.
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
-#: Seconds before the first of several starts, which double from start to start, and the most.
-FIRST_PAUSE_S = 0.5
-PAUSE_LIMIT_S = 60.0
-
-#: How many starts follow on each other at most, and the seconds after which a gateway has run for long enough for the
-#: count to begin anew.
-LIMIT = 10
-STABLE_S = 60.0
-
 _log = logging.getLogger("adapter_gateway")
 
 
@@ -96,6 +86,7 @@ class GatewayProcess:
         self._lifeline = Lifeline(command, bufsize=0, stdout=pipe, stderr=pipe, pass_fds=descriptors)
         self._popen = self._lifeline.popen
         self.pid = self._popen.pid
+        self.started_at = time.monotonic()
         #: The streams that have not ended: what takes a line, and the beginning of the next one.
         self._streams: dict[Any, tuple[Callable[[bytes], None], bytes]] = {
             self._popen.stdout: (self._take_event, b""),
@@ -304,7 +295,7 @@ class GatewayProcess:
             self.is_ready = name == "ready"
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
-            self._deliveries.call(functools.partial(_log.warning, what, event["undelivered"]))
+            self._deliveries.call(_log.warning, what, event["undelivered"])
         self._last[name] = event
         self._deliveries.changed.notify_all()
         (self._held.append if self._sink is None else self._sink)(event)
@@ -312,7 +303,7 @@ class GatewayProcess:
     def _take_line(self, line: bytes) -> None:
         text = line.decode(errors="replace")
         self.log.append(text)
-        self._deliveries.call(functools.partial(self._tell, text))
+        self._deliveries.call(self._tell, text)
 
     def _tell(self, text: str) -> None:
         if self._on_log is not None:
@@ -325,25 +316,3 @@ class GatewayProcess:
 def rest_s(end: Optional[float]) -> Optional[float]:
     """Returns the seconds that are left; `None` is no end."""
     return None if end is None else max(0.0, end - time.monotonic())
-
-
-class Restarts:
-    """The starts that followed on each other."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        #: When the process that runs was started. A start that fails has none.
-        self._started_at: Optional[float] = time.monotonic()
-
-    def pause_s(self) -> Optional[float]:
-        """Returns the seconds until the next start, and `None` if there is none."""
-        if self._started_at is not None and time.monotonic() - self._started_at >= STABLE_S:
-            self._count = 0
-        self._started_at = None
-        if self._count >= LIMIT:
-            return None
-        self._count += 1
-        return min(FIRST_PAUSE_S * 2.0 ** (self._count - 1), PAUSE_LIMIT_S)
-
-    def started(self) -> None:
-        self._started_at = time.monotonic()

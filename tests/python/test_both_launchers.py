@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import types
 from typing import Any, AsyncIterator, Callable, Iterator
 
 import pytest
@@ -202,7 +202,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 @both
 @pytest.mark.parametrize("replaceable", [False, True])
 def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.05)
     seen: list[dict[str, Any]] = []
     with kind(restart=True, replaceable=replaceable, on_event=seen.append, **options) as gateway:
         events = gateway.events()
@@ -228,7 +228,7 @@ def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog
 
 @both
 def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.3)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.3)
     with kind(restart=True, **options) as gateway:
         pid = gateway.pid
         os.kill(pid, signal.SIGKILL)
@@ -239,8 +239,8 @@ def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
 
 @both
 def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("adapter_gateway.process.LIMIT", 3)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("adapter_gateway.gateway._RESTARTS", 3)
     fake()
     seen: list[dict[str, Any]] = []
     gateway = kind(restart=True, on_event=seen.append, **options)
@@ -258,7 +258,7 @@ def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
 @pytest.mark.parametrize("moment", ["the pause", "the start"])
 def test_a_stop_ends_a_restart(kind, options, fake, moment, monkeypatch):
     if moment == "the start":
-        monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+        monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
     seen: list[str] = []
     gateway = kind(restart=True, on_event=lambda event: seen.append(event["event"]), **options)
     gateway.start()
@@ -351,17 +351,30 @@ def test_annotations_can_be_read():
                 get_type_hints(found)
 
 
-def test_the_pauses_of_restarts_grow_and_end(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("adapter_gateway.process.time", types.SimpleNamespace(monotonic=lambda: now))
-    restarts = adapter_gateway.process.Restarts()
-    assert [restarts.pause_s() for _ in range(11)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, None]
-    restarts.started()
-    now = 59.0
-    assert restarts.pause_s() is None
-    # The pauses do not count, and who ran for a minute begins anew.
-    now = 120.0
-    assert restarts.pause_s() is None
-    restarts.started()
-    now = 180.0
-    assert [restarts.pause_s() for _ in range(2)] == [0.5, 1]
+def test_the_pauses_of_restarts_grow_and_end():
+    assert list(adapter_gateway.gateway._pauses_s()) == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+@both
+@pytest.mark.parametrize("stable_s", [0.0, 60.0])
+def test_who_has_run_for_a_minute_begins_anew(kind, options, fake, stable_s, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("adapter_gateway.gateway._RESTARTS", 2)
+    assert adapter_gateway.gateway._STABLE_S == 60
+    monkeypatch.setattr("adapter_gateway.gateway._STABLE_S", stable_s)
+    fake()
+    seen: list[Any] = []
+
+    def on_event(event: dict[str, Any]) -> None:
+        if event["event"] == "ended":
+            seen.append(event["restart_s"])
+
+    gateway = kind(restart=True, on_event=on_event, **options)
+    gateway.start()
+    while len(seen) < 3:
+        pid, count = gateway.pid, len(seen)
+        os.killpg(pid, signal.SIGKILL)
+        wait_for(lambda: seen[-1:] == [None] or (gateway.pid != pid and len(seen) > count))  # noqa: B023
+    with contextlib.suppress(GatewayEndedError):
+        gateway.stop()
+    assert seen == ([0.001] * 3 if stable_s == 0 else [0.001, 0.002, None])

@@ -79,7 +79,7 @@ def test_a_stop_whose_function_raises_stops(options, error):
 
 @raised
 def test_a_function_that_raises_does_not_end_restarts(options, error, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
     on_event = Raising(error, "ended")
     gateway = Gateway(on_event=on_event, restart=True, **options)
     gateway.start()
@@ -118,7 +118,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @both
 def test_a_function_that_never_returns_holds_nothing_up(kind, options, soon, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
     release, called = threading.Event(), threading.Event()
 
     def on_event(event: dict[str, Any]) -> None:

@@ -264,7 +264,7 @@ def test_a_question_is_not_answered_by_the_answer_to_another_one(kind, options, 
 
 @both
 def test_a_relative_path_means_the_same_file_for_ever(kind, options, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
     monkeypatch.chdir(tmp_path)
     options["connect"] = f"ipc://{tmp_path}/hub"
     del options["bind"]
