@@ -98,6 +98,9 @@ class GatewayBase:
         # The directory of this process may change before a file is used once more.
         absolute = {name: os.path.abspath(options[name]) for name in FILES if options.get(name)}  # type: ignore[literal-required]
         self._options: dict[str, Any] = {**options, **absolute}
+        drain_timeout = options.get("drain_timeout")
+        #: How long a stop may take on a busy machine.
+        self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else drain_timeout) + _STOP_MARGIN_S
         self._listeners: Optional[Listeners] = None
         self._owner = os.getpid()
         self._process: Optional[GatewayProcess] = None
@@ -203,7 +206,7 @@ class GatewayBase:
                 self._deliveries.settle()
         except BaseException as error:
             with contextlib.suppress(GatewayError):
-                process.stop(self._stop_timeout_s())
+                process.stop(self._stop_timeout_s)
             if isinstance(error, GatewayDisabledError):
                 # Its log may arrive after the event.
                 raise GatewayDisabledError(error.what, error.reason, process.log) from None
@@ -229,15 +232,22 @@ class GatewayBase:
 
     def _take_end(self, ended: GatewayProcess) -> None:
         """Starts a process in the place of one that has ended, unless it was asked to, somebody else does, or stops."""
-        error: Exception = ended.ended()
         with self._turn:
             # A start that fails is told by its error.
             is_restarted = self._process is ended and self._restart and ended.status != 0
+        error: Exception = ended.ended()
         if is_restarted and time.monotonic() - ended.started_at >= _STABLE_S:
             self._pauses_s = _pauses_s()
         while is_restarted and self._process is ended and not ended.is_let_go.is_set():
             pause_s = next(self._pauses_s, None)
-            self._report(error, pause_s)
+            if pause_s is None:
+                level, then = logging.ERROR, "it is not started again, since it ended too often"
+            else:
+                level, then = logging.WARNING, f"it is started again in {pause_s:g} s"
+            reason, *_ = str(error).splitlines()
+            self._deliveries.call(_log.log, level, "%s; %s", reason, then)
+            status = getattr(error, "status", None)
+            self._take({"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
             if pause_s is None or ended.is_let_go.wait(pause_s):
                 break
             with self._turn:
@@ -257,15 +267,6 @@ class GatewayBase:
                 self._deliveries.changed.notify_all()
                 self._deliveries.call(self._deliver, None)
                 self._deliveries.end()
-
-    def _report(self, error: Exception, pause_s: Optional[float]) -> None:
-        """Tells of an end, or of a start that failed, and of the seconds until the next start, if there is one."""
-        first, *_ = str(error).splitlines()
-        if pause_s is None:
-            self._deliveries.call(_log.error, "%s; it is not started again, since it ended too often", first)
-        else:
-            self._deliveries.call(_log.warning, "%s; it is started again in %g s", first, pause_s)
-        self._take({"event": "ended", "status": getattr(error, "status", None), "reason": first, "restart_s": pause_s})
 
     # What does not wait.
 
@@ -308,11 +309,6 @@ class GatewayBase:
         if not process.listeners:
             raise GatewayError("the gateway does not listen yet")
         return process.listeners[0]
-
-    def _stop_timeout_s(self) -> float:
-        """Returns how long a stop may take on a busy machine."""
-        given = self._options.get("drain_timeout")
-        return (_DRAIN_TIMEOUT_S if given is None else given) + _STOP_MARGIN_S
 
     @contextlib.contextmanager
     def _leaving(self, error: Optional[BaseException]) -> Iterator[None]:
@@ -400,7 +396,7 @@ class Gateway(GatewayBase):
             with self._turn:
                 self._is_stopping = before
                 try:
-                    return self._running().stop(self._stop_timeout_s())
+                    return self._running().stop(self._stop_timeout_s)
                 finally:
                     self._close_listeners()
 
@@ -449,7 +445,7 @@ class Gateway(GatewayBase):
             new = self._started(self._until)
             old.attach(lambda _: None)
             self._put(new)
-            return old.stop(self._stop_timeout_s())
+            return old.stop(self._stop_timeout_s)
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, with the token of the settings.
