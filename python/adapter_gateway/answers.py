@@ -100,27 +100,16 @@ class AnswerReader:
             data = self._held + data
         found: list[int | Answer] = []
         at = 0
-        while at < len(data):
-            repeated = self._repetitions(data, at)
-            if repeated:
-                found.append(repeated)
-                at += repeated * len(self._accepted)
-                continue
-            end = self._read(data, at, found)
-            if end is None:
-                break
+        end: int | None = 0
+        while end is not None:
             at = end
+            while self._accepted and data.startswith(self._accepted, at):
+                at += len(self._accepted)
+            if at > end:
+                found.append((at - end) // len(self._accepted))
+            end = self._read(data, at, found) if at < len(data) else None
         self._held = data[at:]
         return found
-
-    def _repetitions(self, data: bytes, at: int) -> int:
-        """Returns how often the last answer 200 is repeated at `at`."""
-        answer = self._accepted
-        count = (len(data) - at) // len(answer) if answer else 0
-        # Most of the time the rest is nothing else.
-        if data.startswith(answer * count, at):
-            return count
-        return next(number for number in range(count) if not data.startswith(answer, at + number * len(answer)))
 
     def _read(self, data: bytes, at: int, found: list[int | Answer]) -> int | None:
         """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""

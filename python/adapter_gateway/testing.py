@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import IO, Any, Optional
 
 from .client import Client
 from .command import GatewayOptions, Unpack, find_binary
@@ -167,7 +167,7 @@ class GatewayForTests:
 
     def _has_received(self, count: int, end: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(lambda: len(self._received) >= count, max(0.0, end - time.monotonic()))
+            return self._changed.wait_for(lambda: len(self._received) >= count, end - time.monotonic())
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
@@ -175,33 +175,27 @@ class GatewayForTests:
         # These events precede `listening`, and the endpoints of the hub are bound last.
         bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
         self.hub_publishers, self.hub_subscribers = bound[-2:]
-        with self._subscriber():
+        listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
+        command = ["sh", "-c", _WITH_LIFELINE, "sh", *listen]
+        lifeline = Lifeline(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
+        stdout = lifeline.popen.stdout
+        reader = threading.Thread(target=self._receive, args=(stdout,), name="adapter_gateway.testing", daemon=True)
+        reader.start()
+        try:
             self.launcher.wait_until("ready", START_TIMEOUT_S)
             self.wait_for_subscriptions(0, START_TIMEOUT_S)
             with self.launcher.client() as self.client:
                 yield
-
-    @contextlib.contextmanager
-    def _subscriber(self) -> Iterator[None]:
-        listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
-        command = ["sh", "-c", _WITH_LIFELINE, "sh", *listen]
-        lifeline = Lifeline(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
-        process = lifeline.popen
-        reader = threading.Thread(target=self._receive, args=(process,), name="adapter_gateway.testing", daemon=True)
-        reader.start()
-        try:
-            yield
         finally:
             lifeline.close()
             # Both processes end at the same time.
             self.launcher._running().let_go()
-            process.wait(KILL_TIMEOUT_S)
+            lifeline.popen.wait(KILL_TIMEOUT_S)
             reader.join()
 
-    def _receive(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
+    def _receive(self, stdout: IO[str]) -> None:
+        with stdout:
+            for line in stdout:
                 with self._changed:
                     self._received.append(line)
                     self._changed.notify_all()
