@@ -143,8 +143,6 @@ class _Sending:
 
         That task alone reads, writes and closes, so no socket is closed while somebody waits for it.
         """
-        if self._pipeline.verdict is not None:
-            self._work.renew()
         self._pipeline.add(message)
         self._gathered += 1
         # The task runs when the iterable takes its time.

@@ -230,8 +230,6 @@ class _Sending:
             if self._wakers is not None:
                 self._rounds.put(self._round)
             for message in itertools.islice(messages, room):
-                if pipeline.verdict is not None:
-                    self._work.renew()
                 pipeline.add(message)
                 taken += 1
                 # With the baton, the second thread sends it. The outcomes are due then.

@@ -34,10 +34,8 @@ READ_BYTES = 64 * 1024
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
 
-#: How old the settings may be if the gateway refuses their token because it has not read them yet, and the seconds before
-#: it is asked once more.
+#: How old the settings may be if the gateway refuses their token because it has not read them yet.
 _YOUNG_S = 2.0
-_TOKEN_PAUSE_S = 0.5
 
 #: Seconds between two attempts at a Unix socket whose queue is full.
 _QUEUE_PAUSE_S = 0.01
@@ -294,7 +292,7 @@ class Work:
 
     def __init__(self, pool: Pool, in_flight: int, retry_s: float, reorder: bool) -> None:
         pool.check_open()
-        self.pipeline = Pipeline(pool.endpoint, in_flight, retry_s, reorder)
+        self.pipeline = Pipeline(pool.endpoint, pool.renewed, in_flight, retry_s, reorder)
         self._pool = pool
         self._process = os.getpid()
         self._connection: Optional[Connection] = None
@@ -314,11 +312,6 @@ class Work:
     def check_process(self) -> None:
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
-
-    def renew(self) -> None:
-        """Looks for another token in the settings, since the one that was used is refused."""
-        endpoint, is_young = self._pool.renewed(self.pipeline.endpoint)
-        self.pipeline.renew(endpoint, time.monotonic() + _TOKEN_PAUSE_S if is_young else None)
 
     async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""
@@ -354,8 +347,7 @@ class Work:
         the connection ends."""
         self.check_process()
         self._read()
-        if self.pipeline.wants_token:
-            self.renew()
+        self.pipeline.renew(time.monotonic())
         self._write()
         if self._connection is not None and self.pipeline.in_flight and self._late_at() <= time.monotonic():
             self._break(f"no answer came within {self._pool.timeout_s:g} s")

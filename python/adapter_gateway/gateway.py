@@ -17,11 +17,10 @@ from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
 from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
-from .deliveries import Deliveries
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import Event, GatewayProcess, Until, rest_s
+from .process import Deliveries, Event, GatewayProcess, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -169,7 +168,7 @@ class GatewayBase:
     def _waiting(self, settles: bool = True) -> Iterator[None]:
         """Surrounds what waits. It settles what the functions of the user have been called with."""
         self._check_process()
-        if self._deliveries.is_calling():
+        if self._deliveries.thread is threading.current_thread():
             raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
         if sys.is_finalizing():
             # The other threads are frozen, perhaps with a lock held.
@@ -266,7 +265,7 @@ class GatewayBase:
                 self._has_ended = True
                 self._deliveries.changed.notify_all()
                 self._deliveries.call(self._deliver, None)
-                self._deliveries.end()
+                self._deliveries.call(None)
 
     # What does not wait.
 
@@ -381,7 +380,7 @@ class Gateway(GatewayBase):
                 self._process = self._started(self._until, is_first=True)
             except BaseException:
                 self._close_listeners()
-                self._deliveries.end()
+                self._deliveries.call(None)
                 raise
 
     def stop(self) -> Event:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import Optional, cast
+from typing import Callable, Optional, cast
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message, content
@@ -25,6 +25,13 @@ RETRY_AFTER_LIMIT_S = 60.0
 
 #: Seconds between two attempts to connect.
 PAUSE_S = 0.1
+
+#: Seconds before the same token is tried once more, because the gateway may not have read it yet.
+TOKEN_PAUSE_S = 0.5
+
+#: Finds another token than that of an endpoint: the endpoint with it, if there is one, and whether the gateway may not have
+#: read its token yet.
+Renewed = Callable[[Endpoint], tuple[Optional[Endpoint], bool]]
 
 #: The type of the problem of a gateway that was switched off.
 _DISABLED = "urn:adapter-gateway:problem:disabled"
@@ -49,12 +56,13 @@ class Entry(_Outcome):
 class Pipeline:
     """The messages under way, and the answers of one connection after the other."""
 
-    def __init__(self, endpoint: Endpoint, in_flight: int, retry_s: float, reorder: bool) -> None:
+    def __init__(self, endpoint: Endpoint, renewed: Renewed, in_flight: int, retry_s: float, reorder: bool) -> None:
         if in_flight < 1:
             raise ValueError("in_flight is at least 1")
         if not retry_s >= 0:
             raise ValueError("retry_s is at least 0")
         self.endpoint = endpoint
+        self._renewed = renewed
         self._limit = in_flight
         #: How many messages are written at once at most, so that the gateway works on some while others are made.
         self.half = (in_flight + 1) // 2
@@ -78,7 +86,7 @@ class Pipeline:
         #: Since when connections fail, and why the last one did.
         self._failing_since: Optional[float] = None
         self._failure = ""
-        #: The refusal of the token, while nobody has looked for another one, and once it is final.
+        #: The refusal of the token, until all answers have come, and once it is final.
         self._denied: Optional[RefusedError] = None
         self.verdict: Optional[RefusedError] = None
         #: Whether the token was tried once more, and whether the gateway said last that it is off.
@@ -104,6 +112,8 @@ class Pipeline:
 
     def add(self, message: Message) -> None:
         """Takes a message. Raises what the encoder raises, and takes nothing then."""
+        if self.verdict is not None:
+            self.renew(0.0)
         topic, payload = message
         entry = Entry(message, content(topic, payload))
         # The order comes first: another thread may send, and a verdict may come meanwhile.
@@ -198,10 +208,7 @@ class Pipeline:
         return b"".join(parts)
 
     def receive(self, data: bytes, now: float) -> None:
-        """Takes in what arrived.
-
-        Raises `MalformedAnswer`; then call `broken`.
-        """
+        """Takes in what arrived. Raises `MalformedAnswer`; then call `broken`."""
         answers = self._reader.receive(data)
         if sum(found if isinstance(found, int) else 1 for found in answers) > len(self._sent):
             # Nobody knows which of them are the answers.
@@ -274,22 +281,20 @@ class Pipeline:
         else:
             entry.is_done = True
 
-    @property
-    def wants_token(self) -> bool:
-        """Whether the token was refused, and all answers have come: call `renew`."""
-        return self._denied is not None and not self._sent
-
-    def renew(self, endpoint: Optional[Endpoint], again_at: Optional[float] = None) -> None:
-        """Goes on with another token, or once more with the same one at a time. Otherwise the refusal is the outcome of all
-        that comes."""
+    def renew(self, now: float) -> None:
+        """Once the token is refused, and all answers have come, goes on with another token, or once more with the same one.
+        Otherwise the refusal is the outcome of all that comes."""
+        if self._sent or (self._denied is None and self.verdict is None):
+            return
         denied, self._denied = self._denied, None
+        endpoint, is_young = self._renewed(self.endpoint)
         if endpoint is not None:
             self.endpoint = endpoint
             self.verdict = None
-        elif denied is not None and again_at is not None and not self._is_tried_again:
+        elif denied is not None and is_young and not self._is_tried_again:
             self._is_tried_again = True
             self._window = 1
-            self.resume_at = again_at
+            self.resume_at = now + TOKEN_PAUSE_S
         elif denied is not None:
             self.verdict = denied
             self._refuse_all(denied)

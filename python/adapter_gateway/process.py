@@ -1,9 +1,10 @@
-"""One gateway as a child process: what it has told so far, how it ended, and when another one is started in its place."""
+"""One gateway as a child process, what it has told so far, and how the functions of the user are called with that."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -17,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional, get_args
 
-from .deliveries import Deliveries
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
 from .inherited import Lifeline
 
@@ -35,6 +35,9 @@ they do not switch it on, and the gateway waits until they do.
 KILL_TIMEOUT_S = 60.0
 """How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
 
+DELIVERY_TIMEOUT_S = 5.0
+"""How long who waits for an event also waits until the functions of the user have had it."""
+
 LOG_LINES = 20
 
 #: The bytes of one read, which empties a pipe whose size nobody has changed, and of the last one, which empties any.
@@ -48,6 +51,74 @@ _UNKNOWN_STATUS = 255
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
+
+
+class Deliveries:
+    """Calls functions of the user, one after the other, in a thread of its own and with no lock held: one that takes long,
+    or never returns, holds up nothing else."""
+
+    def __init__(self) -> None:
+        self.make_lock()
+        #: The call that is being made, and those behind it.
+        self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
+        self.thread: Optional[threading.Thread] = None
+        #: What a function raised that is no `Exception`. The next one who waits gets it.
+        self.raised: Optional[BaseException] = None
+
+    def make_lock(self) -> None:
+        """Makes the lock that guards what the threads of a gateway share, and that tells of each change of it. At the end
+        of the interpreter these threads are frozen, perhaps with the lock held, so that another one is made."""
+        self.changed = threading.Condition()
+
+    def begin(self) -> None:
+        self.thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
+        self.thread.start()
+
+    def call(self, function: Optional[Callable[..., object]], *arguments: object) -> None:
+        """Asks for a call, and waits for nothing. `None` ends the thread behind the calls before."""
+        with self.changed:
+            self._calls.append(function and functools.partial(function, *arguments))
+            self.changed.notify_all()
+
+    def settle(self) -> None:
+        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
+        with self.changed:
+            last = self._calls[-1] if self._calls else None
+            # At the end of the interpreter, nobody makes them.
+            if not sys.is_finalizing():
+                self.changed.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
+        self.check()
+
+    def check(self) -> None:
+        """Raises what a function raised that is no `Exception`, once."""
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
+    def failed(self, error: BaseException) -> None:
+        """Tells of what a function raised. The others are called all the same."""
+        if isinstance(error, Exception):
+            _log.error("the function that takes events failed", exc_info=error)
+            return
+        with self.changed:
+            self.raised = error
+            self.changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self._calls)
+                call = self._calls[0]
+            try:
+                if call is not None:
+                    call()
+            except BaseException as error:
+                self.failed(error)
+            with self.changed:
+                self._calls.popleft()
+                self.changed.notify_all()
+            if call is None:
+                return
 
 
 class GatewayProcess:

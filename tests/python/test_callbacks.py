@@ -113,7 +113,7 @@ def test_an_event_loop_ends_by_what_a_function_raises(options, error):
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shortens the time for which a function that does not return is waited for."""
-    monkeypatch.setattr("adapter_gateway.deliveries.DELIVERY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("adapter_gateway.process.DELIVERY_TIMEOUT_S", 0.1)
 
 
 @both

@@ -14,7 +14,7 @@ ENDPOINT = Endpoint("http://localhost:1", "token", None)
 
 
 def pipeline(count=0, in_flight=64, retry_s=30.0, reorder=False, answered=True):
-    made = Pipeline(ENDPOINT, in_flight, retry_s, reorder)
+    made = Pipeline(ENDPOINT, lambda _: (None, False), in_flight, retry_s, reorder)
     made.connected(AnswerReader(), True)
     made.answered = answered
     for message in numbered(count):
@@ -196,7 +196,7 @@ def test_what_a_final_refusal_concerns_is_sent_at_no_moment():
     made = pipeline(1)
     made.requests(0)
     made.receive(answer(401, None), 0)
-    made.renew(None)
+    made.renew(0.0)
     found = []
     refuse_all = made._refuse_all
 
