@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
@@ -42,36 +42,25 @@ def find_binary() -> pathlib.Path:
         if found is None:
             raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program")
         return pathlib.Path(found)
-    places = [str(place) for place in dict.fromkeys(_places())]
+    site = pathlib.Path(__file__).resolve().parent.parent
+    scripts = sysconfig.get_path
+    folders: list[Path] = [
+        # With `--target`, it is in the folder of the packages.
+        site / "bin",
+        # In a virtual environment, with `--user` and with `--prefix`, that folder is `PREFIX/lib/pythonX.Y/site-packages`,
+        # whatever Python runs. What RECORD tells is not looked at: with `--target`, pip moves the files afterwards.
+        site / "../../../bin",
+        # In an editable installation, and with the packages of some Linux distributions, it is with the other commands.
+        scripts("scripts"),
+        scripts("scripts", vars={"base": sys.base_prefix}),
+        scripts("scripts", "posix_user"),
+    ]
+    places = list(dict.fromkeys(os.path.normpath(os.path.join(folder, _NAME)) for folder in folders))
     for place in (*places, _NAME):
         found = shutil.which(place)
         if found is not None:
             return pathlib.Path(found)
     raise BinaryNotFoundError(f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set")
-
-
-def _places() -> Iterator[pathlib.Path]:
-    """Yields where the program can be, the most exact place first."""
-    # A program that only posts messages does not need this import, which takes longer than the others.
-    import importlib.metadata
-
-    site = pathlib.Path(__file__).resolve().parent.parent
-    # With `--target`, pip moves the files after it has written RECORD, so RECORD names a place outside of the target,
-    # where a program of another installation may be.
-    yield site / "bin" / _NAME
-    # The RECORD beside this package names the program in a virtual environment, with `--user` and `--prefix`, whatever
-    # Python runs. If another version of the package is further back on `sys.path`, its program is not taken. In an editable
-    # installation, the package is elsewhere than its RECORD.
-    installed = importlib.metadata.distributions
-    for distribution in (*installed(name=_NAME, path=[str(site)]), *installed(name=_NAME)):
-        for file in distribution.files or ():
-            if file.name == _NAME:
-                # The path has `..` in it, and the folder of the packages may be a symbolic link.
-                yield pathlib.Path(str(distribution.locate_file(file))).parent.resolve() / _NAME
-    # The packages of some Linux distributions have no RECORD.
-    yield pathlib.Path(sysconfig.get_path("scripts"), _NAME)
-    yield pathlib.Path(sysconfig.get_path("scripts", vars={"base": sys.base_prefix}), _NAME)
-    yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"), _NAME)
 
 
 def enable(settings: Optional[Path] = None) -> None:
