@@ -1,4 +1,4 @@
-//! A test double of the adapter: all that is behind the hub, over ZeroMQ alone. Its messages have the effects of
+//! A test double of the adapter: its hub and all that is behind it, over ZeroMQ alone. Its messages have the effects of
 //! section 3 of the specification and no others.
 
 use std::collections::BTreeMap;
@@ -7,13 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::Value;
 
 use crate::support::PATIENCE;
-use crate::support::hub::Hub;
 use crate::support::subscriber::{self, Decode, Message, Subscriber};
 use crate::support::task::{POLL_INTERVAL, Task};
 
-/// A hub, and a thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
+/// A thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
 pub(crate) struct Adapter {
-    hub: Hub,
+    publishers: String,
     state: Arc<(Mutex<State>, Condvar)>,
     _receiving: Task<()>,
 }
@@ -68,19 +67,19 @@ impl Adapter {
 
     /// Starts an adapter in this state, which receives payloads that `decode` turns into JSON.
     pub(crate) fn of(state: State, decode: Decode) -> Self {
-        let hub = Hub::start();
-        let subscriber = hub.subscriber_with("", decode);
+        let subscriber = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);
+        let publishers = subscriber.endpoint().to_owned();
         let state = Arc::new((Mutex::new(state), Condvar::new()));
         let receiving = Task::repeat({
             let state = Arc::clone(&state);
             move || receive(&subscriber, &state)
         });
-        Self { hub, state, _receiving: receiving }
+        Self { publishers, state, _receiving: receiving }
     }
 
     /// Returns the endpoint for a gateway or any other publisher.
     pub(crate) fn publishers_side(&self) -> &str {
-        self.hub.publishers_side()
+        &self.publishers
     }
 
     /// Waits for a state of which `wanted` is true, and returns it.

@@ -4,7 +4,6 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::gateway::{ANY_PORT, Builder, Gateway, is_event};
@@ -69,16 +68,6 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
         gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
         assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
         gateway.terminate();
-    });
-}
-
-#[test]
-fn a_stop_waits_for_no_name_server() {
-    with_silent_name_server(|builder, server| {
-        let mut gateway = builder.connect(UNKNOWN).arguments(["--drain-timeout", "2"]).start();
-        wait_asked(server);
-        gateway.signal(Signal::TERM);
-        gateway.finish(0);
     });
 }
 

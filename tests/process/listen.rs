@@ -148,40 +148,30 @@ fn without_time(text: &str) -> &str {
 }
 
 #[test]
-fn listen_prints_the_time_and_colours_on_a_terminal() {
-    let text = printed(true, &[], &[]);
-    assert_eq!(
-        text.split_once("\x1b[1;36m").expect("a coloured topic").1,
-        "a/topic\x1b[0m\t{\x1b[36m\"k\"\x1b[0m : [\x1b[33m1\x1b[0m,\x1b[32m\"v\"\x1b[0m]}\n"
-    );
-    let time = text.strip_prefix("\x1b[2m").expect("a coloured time");
-    let colours: String = time.split("\x1b[0m").collect();
-    without_time(&colours);
-}
-
-#[test]
-fn colours_can_be_switched_on_and_off() {
-    let plain = format!("{}\t{}\n", MESSAGE[0], MESSAGE[1]);
-    for (options, variables) in [
-        (&["--color", "never"][..], &[][..]),
-        (&[], &[("NO_COLOR", "1")]),
-        (&["--color=auto"], &[("NO_COLOR", "0")]),
-        (&[], &[("TERM", "dumb")]),
-    ] {
-        assert_eq!(without_time(&printed(true, options, variables)), plain, "{options:?} {variables:?}");
-        assert_eq!(printed(false, options, variables), plain, "{options:?} {variables:?}");
+fn listen_prints_the_time_colours_and_indents_as_the_terminal_the_options_and_the_variables_have_it() {
+    let coloured = "\x1b[1;36ma/topic\x1b[0m\t{\x1b[36m\"k\"\x1b[0m : [\x1b[33m1\x1b[0m,\x1b[32m\"v\"\x1b[0m]}\n";
+    for variables in [&[][..], &[("NO_COLOR", "")]] {
+        let text = printed(true, &[], variables);
+        let time = text.strip_prefix("\x1b[2m").and_then(|text| text.strip_suffix(coloured));
+        let time = time.unwrap_or_else(|| panic!("a coloured time and message: {text:?}"));
+        assert_eq!(without_time(&time.replace("\x1b[0m", "")), "");
     }
-    assert_eq!(printed(false, &[], &[]), plain);
-    assert!(printed(true, &[], &[("NO_COLOR", "")]).contains("\x1b[1;36m"), "an empty NO_COLOR forbids nothing");
-    let forced = printed(false, &["--color", "always"], &[("NO_COLOR", "1"), ("TERM", "dumb")]);
-    assert!(forced.starts_with("\x1b[1;36ma/topic\x1b[0m\t"), "no time in a pipe: {forced:?}");
-}
+    let always = ["--color", "always"];
+    assert_eq!(printed(false, &always, &[("NO_COLOR", "1"), ("TERM", "dumb")]), coloured, "no time in a pipe");
 
-#[test]
-fn pretty_indents_on_a_terminal_and_in_a_pipe() {
-    let indented = "a/topic\t{\n  \"k\": [\n    1,\n    \"v\"\n  ]\n}\n";
-    assert_eq!(printed(false, &["--pretty"], &[]), indented);
-    assert_eq!(without_time(&printed(true, &["--pretty", "--color", "never"], &[])), indented);
+    let plain = format!("{}\t{}\n", MESSAGE[0], MESSAGE[1]);
+    assert_eq!(printed(false, &[], &[]), plain);
+    let indented = "a/topic\t{\n  \"k\": [\n    1,\n    \"v\"\n  ]\n}\n".to_owned();
+    for (options, variables, expected) in [
+        (&["--color", "never"][..], &[][..], &plain),
+        (&[], &[("NO_COLOR", "1")], &plain),
+        (&["--color=auto"], &[("NO_COLOR", "0")], &plain),
+        (&[], &[("TERM", "dumb")], &plain),
+        (&["--pretty", "--color", "never"], &[], &indented),
+    ] {
+        assert_eq!(without_time(&printed(true, options, variables)), expected, "{options:?} {variables:?}");
+        assert_eq!(&printed(false, options, variables), expected, "{options:?} {variables:?}");
+    }
 }
 
 /// A script that asks for ten messages learns that it did not get them.
@@ -291,8 +281,8 @@ fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
 }
 
 #[test]
-fn listen_says_why_each_endpoint_is_not_connected() {
-    let (_publishers_side, wrong) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
+fn listen_says_why_each_endpoint_is_not_connected_and_connects_after_another_socket_had_the_port() {
+    let (publishers_side, wrong) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
     let (publisher, right) = publisher();
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("tcp://{}", stranger.local_addr().unwrap());
@@ -315,23 +305,17 @@ fn listen_says_why_each_endpoint_is_not_connected() {
         listen.wait_log(&line);
     }
     // No endpoint holds up another one.
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
-    publisher.send_multipart(MESSAGE, 0).unwrap();
-    assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+    let is_heard = |publisher: &zmq::Socket| {
+        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        publisher.send_multipart(MESSAGE, 0).unwrap();
+        assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+    };
+    is_heard(&publisher);
+    publishers_side.unbind(&wrong).unwrap();
+    let publisher = socket(zmq::XPUB);
+    eventually("the port is free", || publisher.bind(&wrong).ok());
+    listen.wait_log(&format!("connected to {wrong}, waiting for messages"));
+    is_heard(&publisher);
     listen.signal(Signal::INT);
     listen.finish(0);
-}
-
-#[test]
-fn listen_connects_after_another_socket_had_the_port() {
-    let (wrong, endpoint) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
-    let listen = Process::spawn(&mut listen(&endpoint, &[]));
-    listen.wait_log("(a socket of type XSUB)");
-    wrong.unbind(&endpoint).unwrap();
-    let publisher = socket(zmq::XPUB);
-    eventually("the port is free", || publisher.bind(&endpoint).ok());
-    listen.wait_log(&format!("connected to {endpoint}, waiting for messages"));
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
-    publisher.send_multipart(MESSAGE, 0).unwrap();
-    assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
 }

@@ -7,7 +7,6 @@ pub(crate) mod fixture;
 pub(crate) mod full_pipe;
 pub(crate) mod gateway;
 pub(crate) mod http;
-pub(crate) mod hub;
 pub(crate) mod io_mode;
 pub(crate) mod ladder;
 pub(crate) mod lateness;

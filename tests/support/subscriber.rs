@@ -50,10 +50,15 @@ impl Subscriber {
 
     /// Binds the [`ipc_endpoint`] of this directory.
     pub(crate) fn bound_at(directory: TempDir) -> Self {
+        Self::bound_with(directory, text)
+    }
+
+    /// Binds the [`ipc_endpoint`] of this directory. `decode` turns payload frames into text.
+    pub(crate) fn bound_with(directory: TempDir, decode: Decode) -> Self {
         let endpoint = ipc_endpoint(&directory);
         let socket = subscribed("");
         socket.bind(&endpoint).unwrap();
-        Self::receiving(socket, endpoint, directory, text)
+        Self::receiving(socket, endpoint, directory, decode)
     }
 
     /// Binds a free port, for gateways that connect to it by a name. libzmq gets the address of a name for its second
@@ -67,14 +72,9 @@ impl Subscriber {
 
     /// Connects to an endpoint that another process binds, now or later.
     pub(crate) fn connected(endpoint: &str, prefix: &str) -> Self {
-        Self::connected_with(endpoint, prefix, text)
-    }
-
-    /// Connects to an endpoint, whose payload frames are turned into text by `decode`.
-    pub(crate) fn connected_with(endpoint: &str, prefix: &str, decode: Decode) -> Self {
         let socket = subscribed(prefix);
         socket.connect(endpoint).unwrap();
-        Self::receiving(socket, endpoint.to_owned(), tempfile::tempdir().unwrap(), decode)
+        Self::receiving(socket, endpoint.to_owned(), tempfile::tempdir().unwrap(), text)
     }
 
     fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir, decode: Decode) -> Self {

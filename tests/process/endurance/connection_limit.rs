@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{assert_idle, wait_for_connections};
+use super::{assert_idle, take_all_descriptors, wait_for_connections};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::raw_client::RawClient;
-use crate::support::usage::{descriptors, highest_descriptor, limit_descriptors};
+use crate::support::usage::limit_descriptors;
 
 /// How long to wait for an answer that must not come.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
@@ -54,24 +54,16 @@ fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
     connected.pop();
     wait_answered(&mut sixth);
     assert_none_answered([&mut seventh]);
+    // Clients that leave while they wait take no place.
+    (0..20).for_each(|_| connect_and_request(&gateway).reset());
     connected.pop();
     wait_answered(&mut seventh);
-    drop((connected, sixth, seventh));
-    wait_for_connections(&mut gateway, 0);
-}
-
-#[test]
-fn clients_that_leave_while_they_wait_take_no_place() {
-    let mut gateway = Gateway::serve().arguments(["--max-connections", "2"]).start();
-    let connected = served_clients(&gateway, 2);
-    for _ in 0..20 {
-        connect_and_request(&gateway).reset();
-    }
     let mut last = connect_and_request(&gateway);
     assert_none_answered([&mut last]);
-    drop(connected);
+    connected.pop();
     wait_answered(&mut last);
-    wait_for_connections(&mut gateway, 1);
+    drop((last, connected, sixth, seventh));
+    wait_for_connections(&mut gateway, 0);
 }
 
 #[test]
@@ -98,12 +90,8 @@ fn connections_are_limited_below_the_limit_of_descriptors() {
 /// no descriptor left.
 #[test]
 fn without_free_descriptors_the_gateway_pauses_says_so_once_and_serves_again() {
-    let gateway = Gateway::serve().start();
-    let mut connected = served_clients(&gateway, 3);
-    // The limit applies to the numbers of descriptors: free numbers below it are used first.
-    let limit = highest_descriptor(gateway.id()) + 1;
-    connected.extend(served_clients(&gateway, limit - descriptors(gateway.id())));
-    let former_limit = limit_descriptors(gateway.id(), limit as u64);
+    let mut gateway = Gateway::serve().start();
+    let (mut connected, former_limit) = take_all_descriptors(&gateway);
     let mut others: Vec<_> = (0..5).map(|_| connect_and_request(&gateway)).collect();
     assert_none_answered(&mut others);
     assert_idle(&gateway, "while no descriptor is free");
@@ -112,7 +100,6 @@ fn without_free_descriptors_the_gateway_pauses_says_so_once_and_serves_again() {
     wait_answered(&mut others[0]);
     limit_descriptors(gateway.id(), former_limit);
     others[1..].iter_mut().for_each(wait_answered);
-    let mut gateway = gateway;
     gateway.terminate();
     let stderr = gateway.end().stderr;
     let count = stderr.lines().filter(|line| line.contains("cannot accept connections for now")).count();

@@ -10,7 +10,8 @@ mod slow_clients;
 use std::time::{Duration, Instant};
 
 use crate::support::gateway::Gateway;
-use crate::support::usage::cpu_ticks;
+use crate::support::http::Client;
+use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors};
 
 /// The most clock ticks of 10 ms that an idle gateway may use in two seconds, for the stats that were requested and a
 /// timer. A gateway that loops without waiting uses up to 100 ticks a second.
@@ -35,6 +36,17 @@ fn wait_for_the_end_of(gateway: &mut Gateway, all: usize) {
 /// Waits until this number of connections is open.
 pub(crate) fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
     crate::support::eventually("the connections", || (connections(gateway) == wanted).then_some(()));
+}
+
+/// Connects clients until no descriptor of the gateway is free, serves each of them, and returns them with the former
+/// limit of descriptors. The limit applies to the numbers of descriptors: free numbers below it are used first. The first
+/// client stands for at least one request, also where no number below the highest is free.
+pub(crate) fn take_all_descriptors(gateway: &Gateway) -> (Vec<Client>, u64) {
+    let mut clients = vec![gateway.served_client()];
+    let limit = highest_descriptor(gateway.id()) + 1;
+    clients.extend((descriptors(gateway.id())..limit).map(|_| gateway.client()));
+    gateway.serve_each(&mut clients);
+    (clients, limit_descriptors(gateway.id(), limit as u64))
 }
 
 /// Fails if the gateway uses the processor for two seconds. The test says what happens meanwhile.

@@ -1,8 +1,8 @@
 //! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back afterwards.
 
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::Gateway;
 use crate::support::raw_client::RawClient;
-use crate::support::subscriber::{Message, hub_endpoints, ipc_endpoint, socket};
+use crate::support::subscriber::{Message, hub_endpoints, socket};
 use crate::support::usage::resident_kib;
 use crate::support::{eventually, side_by_side};
 
@@ -33,7 +33,29 @@ fn subscriber() -> zmq::Socket {
     subscriber
 }
 
-fn check(builder: Builder, subscriber: zmq::Socket, messages: Messages, release: Release) {
+/// How the subscriber and the gateway are connected.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The subscriber connects to an endpoint that the gateway binds.
+    Bound,
+    /// The subscriber connects to the hub of the gateway.
+    Hub,
+    /// The gateway connects to the subscriber. All messages wait in libzmq, and none in the queue.
+    Dialled,
+}
+
+fn check((way, messages, release): (Way, Messages, Release)) {
+    let (_directory, [publishers, subscribers]) = hub_endpoints();
+    let subscriber = subscriber();
+    let builder = match way {
+        Way::Bound => Gateway::serve().bind(&subscribers),
+        Way::Hub => Gateway::serve().only_hub(&publishers, &subscribers),
+        Way::Dialled => Gateway::serve().connect(&subscribers),
+    };
+    match way {
+        Way::Bound | Way::Hub => subscriber.connect(&subscribers).unwrap(),
+        Way::Dialled => subscriber.bind(&subscribers).unwrap(),
+    }
     let limits = ["--max-buffered", "300000000", "--max-body", "2000000"];
     let mut gateway = builder.arguments(limits).start();
     let probe = Message::new("waiting", "{}").body();
@@ -67,31 +89,21 @@ fn check(builder: Builder, subscriber: zmq::Socket, messages: Messages, release:
         lowest = lowest.min(resident_kib(gateway.id()));
         (lowest <= before + REMAINING_KIB).then_some(())
     });
-    println!("{messages:?}, {release:?}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
+    println!("{way:?}, {messages:?}, {release:?}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
 }
 
 /// Each takes some 20 s, of which the gateway waits for most.
 #[test]
-fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_the_hub_stalled() {
-    let bound = [(LARGE, Release::Read), (LARGE, Release::Leave), (SMALL, Release::Read)].map(|case| (case, false));
-    let of_hub = [(LARGE, Release::Read), (LARGE, Release::Leave)].map(|case| (case, true));
-    side_by_side(bound.into_iter().chain(of_hub), |((messages, release), is_hub)| {
-        let (_directory, [publishers, subscribers]) = hub_endpoints();
-        let subscriber = subscriber();
-        subscriber.connect(&subscribers).unwrap();
-        let builder = Gateway::serve();
-        let builder = if is_hub { builder.only_hub(&publishers, &subscribers) } else { builder.bind(&subscribers) };
-        check(builder, subscriber, messages, release);
-    });
-}
-
-/// All messages wait in libzmq, and none in the queue.
-#[test]
-fn memory_is_given_back_after_a_hub_stalled() {
-    let directory = tempfile::tempdir().unwrap();
-    let (endpoint, subscriber) = (ipc_endpoint(&directory), subscriber());
-    subscriber.bind(&endpoint).unwrap();
-    check(Gateway::serve().connect(&endpoint), subscriber, LARGE, Release::Read);
+fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stalled() {
+    let cases = [
+        (Way::Bound, LARGE, Release::Read),
+        (Way::Bound, LARGE, Release::Leave),
+        (Way::Bound, SMALL, Release::Read),
+        (Way::Hub, LARGE, Release::Read),
+        (Way::Hub, LARGE, Release::Leave),
+        (Way::Dialled, LARGE, Release::Read),
+    ];
+    side_by_side(cases, check);
 }
 
 /// No message passes, so nothing but the bodies themselves tells the gateway that it held much.

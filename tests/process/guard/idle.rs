@@ -4,12 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use crate::endurance::take_all_descriptors;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::task::{Task, is_over};
-use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
+use crate::support::usage::{cpu_ticks, limit_descriptors, raise_descriptors};
 use crate::support::{eventually, side_by_side};
 
 /// The ports whose peers are watched.
@@ -87,14 +88,7 @@ fn without_descriptors_peers_are_refused_and_cost_no_processor_time() {
         raise_descriptors();
         let rig = Rig::open(side, transport);
         let endpoint = &rig.endpoints.subscribers;
-        // Clients of HTTP take every descriptor that is left. The first one stands for at least one request, also where no
-        // number below the highest is free.
-        let mut clients = vec![rig.gateway.client()];
-        assert_served(&rig, &mut clients[0]);
-        let limit = highest_descriptor(rig.gateway.id()) + 1;
-        clients.extend((descriptors(rig.gateway.id())..limit).map(|_| rig.gateway.client()));
-        clients.iter_mut().for_each(|client| assert_served(&rig, client));
-        let former_limit = limit_descriptors(rig.gateway.id(), limit as u64);
+        let (mut clients, former_limit) = take_all_descriptors(&rig.gateway);
 
         let waiting: Vec<_> = (0..WAITING).map(|_| RawPeer::connect(endpoint)).collect();
         assert_served(&rig, &mut clients[0]);
