@@ -40,13 +40,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const RETRY_MS: u64 = 10;
 
 /// Calls `look` again and again until it finds something. It is for what raises no event to wait for.
-pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    eventually_within(PATIENCE, what, look)
-}
-
-/// As [`eventually`], for what the gateway does seldom.
-pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + patience;
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
