@@ -1,7 +1,10 @@
 //! The option `--encoding`, the bytes of messages that wait, and the keep-alive of what is dialled.
 
+use std::net::SocketAddr;
+
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
+use crate::support::net::tcp_sockets;
 use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint, temporary_endpoint};
 
 #[test]
@@ -46,17 +49,9 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
 #[test]
 fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
     let (_hub, endpoint) = bound_socket(zmq::SUB, "tcp://127.0.0.1:*");
-    let gateway = Gateway::serve().connect(&endpoint).start_connected();
-    let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();
-    let to_hub = format!("0100007F:{port:04X}");
+    let _gateway = Gateway::serve().connect(&endpoint).start_connected();
+    let hub: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
     eventually("the connection has a keep-alive timer", || {
-        // The second field is the peer and the fifth the timer; 02 is keep-alive (proc_net_tcp.rst of the kernel).
-        let connections = std::fs::read_to_string(format!("/proc/{}/net/tcp", gateway.id())).unwrap();
-        let mut connections = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let has_timer = |fields: Vec<&str>| {
-            let of_peer = fields.get(2) == Some(&to_hub.as_str());
-            of_peer && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
-        };
-        connections.any(has_timer).then_some(())
+        tcp_sockets().iter().any(|socket| socket.peer == hub && socket.has_keep_alive_timer).then_some(())
     });
 }

@@ -48,9 +48,6 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
 
 #[test]
 fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
-    if Command::new("curl").arg("--version").output().is_err() {
-        return skip("curl is not installed, so the line is not run");
-    }
     let directory = tempfile::tempdir().unwrap();
     let demo = Process::spawn(demo(&["--listen", "unix:it's here"]).current_dir(directory.path()));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
@@ -140,33 +137,20 @@ fn curl_line(demo: &Process) -> String {
     demo.wait_line("curl", |line| line.trim_start().starts_with("curl "))
 }
 
-/// Pastes the line that the demo prints, and waits for the message.
+/// Pastes the line that the demo prints into a shell, and waits for the message.
 fn assert_pasted_line_is_seen(demo: &Process, line: &str) {
-    let message = paste(line);
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip("curl is not installed, so the line is not run");
+    }
+    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");
+    let data = shell_words(line).into_iter().rfind(|it| it.starts_with('{')).expect("the line posts JSON");
+    let message: Value = serde_json::from_str(&data).unwrap();
     let topic = message["topic"].as_str().expect("the line posts a topic");
     let seen = demo.wait_line(topic, |line| line.contains(topic));
     let content = message["payload"]["content"].as_str().unwrap_or_default();
     assert!(seen.contains(content), "{content:?} is not in {seen:?}");
-}
-
-/// Runs the line in a shell and returns the message that it posts. Where curl is not installed, it says so and posts
-/// the message with the client of these tests.
-fn paste(line: &str) -> Value {
-    let arguments = shell_words(line);
-    let data = arguments.iter().rev().find(|it| it.starts_with('{')).expect("the line posts JSON");
-    let has_curl = Command::new("curl").arg("--version").output().is_ok();
-    if has_curl {
-        let output = Command::new("sh").args(["-c", line]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");
-    } else {
-        skip("curl is not installed, so the line is not run as it stands");
-        let url = arguments.iter().find_map(|it| it.strip_prefix("http://")).expect("a plain URL");
-        let (host, target) = url.split_at(url.find('/').unwrap());
-        let mut client = Client::connect(host.parse().unwrap());
-        client.exchange(&Request::post(target, data)).assert_accepted();
-    }
-    serde_json::from_str(data).unwrap()
 }
 
 /// Returns the arguments as a shell passes them to curl.

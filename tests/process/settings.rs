@@ -206,47 +206,39 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_token_that_others_can_read_or_write_is_logged() {
+fn what_others_can_do_with_the_token_is_logged() {
     let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
-    set_mode(gateway.settings.path(), 0o600);
+    let file = gateway.settings.path().to_owned();
+    let directory = file.parent().unwrap();
+    set_mode(&file, 0o600);
     gateway.wait_settings("unchanged");
     gateway.settings.write_in_place(&enabled(&token("a")));
     gateway.wait_settings("reloaded");
+    gateway.wait_listening();
     let modes = [0o640, 0o604, 0o620, 0o602];
     for mode in modes {
-        set_mode(gateway.settings.path(), mode);
+        set_mode(&file, mode);
         gateway.wait_settings("unchanged");
         gateway.expect_log(&format!("the token is open to others than its owner (mode {mode:04o})"));
     }
     assert_eq!(gateway.log().matches("is open to others").count(), modes.len(), "{}", gateway.log());
-}
 
-#[test]
-fn a_directory_in_which_others_may_replace_the_settings_is_logged() {
-    let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
-    let directory = gateway.settings.path().parent().unwrap().to_owned();
+    // In a directory with the sticky bit, nobody replaces the file of another one.
     for mode in [0o777, 0o1777] {
-        set_mode(&directory, mode);
-        gateway.change_token("a");
-        gateway.settings.write(disabled());
-        gateway.wait_settings("reloaded");
+        gateway.disable();
+        set_mode(directory, mode);
+        gateway.enable("a");
     }
-    gateway
-        .expect_log(&format!("{}: others than its owner may replace the token in it (mode 0777)", directory.display()));
+    let replaceable = "others than its owner may replace the token in it (mode 0777)";
+    gateway.expect_log(&format!("{}: {replaceable}", directory.display()));
     assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
-}
 
-#[test]
-fn settings_of_another_user_are_logged() {
     if !geteuid().is_root() {
         return skip("only root can give a file to another owner");
     }
-    let mut gateway = Gateway::serve().settings(&enabled(&token("a"))).start();
-    let file = gateway.settings.path().to_owned();
-    for path in [file.as_path(), file.parent().unwrap()] {
+    for path in [file.as_path(), directory] {
         chown(path, Some(NOBODY), None).unwrap();
         gateway.signal(Signal::HUP);
-        gateway.wait_settings("unchanged");
         gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }
 }

@@ -31,16 +31,42 @@ pub(crate) fn refuses(address: SocketAddr) -> bool {
     }
 }
 
-/// Returns whether a process listens on this IPv4 address, without a connection to it (proc_net(5)).
-pub(crate) fn is_listening(address: SocketAddr) -> bool {
-    const LISTEN: &str = "0A";
-    let SocketAddr::V4(address) = address else { panic!("{address} is not an IPv4 address") };
-    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+/// An IPv4 socket as the kernel's table has it (proc_net_tcp(5)).
+pub(crate) struct TcpSocket {
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) listens: bool,
+    /// The bytes in the buffers of a connection, in both directions.
+    pub(crate) buffered_bytes: usize,
+    pub(crate) has_keep_alive_timer: bool,
+}
+
+/// Returns all IPv4 sockets of this machine.
+pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    table.lines().any(|line| {
-        let mut columns = line.split_whitespace().skip(1);
-        columns.next() == Some(&local) && columns.nth(1) == Some(LISTEN)
-    })
+    let number = |hex: &str| u32::from_str_radix(hex, 16).unwrap();
+    let pair = |field: &str| field.split_once(':').map(|(one, other)| (number(one), number(other))).unwrap();
+    let address = |field: &str| {
+        let (host, port) = pair(field);
+        SocketAddr::from((host.to_ne_bytes(), port as u16))
+    };
+    let socket = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (unsent, unread) = pair(fields[4]);
+        TcpSocket {
+            local: address(fields[1]),
+            peer: address(fields[2]),
+            listens: fields[3] == "0A",
+            buffered_bytes: (unsent + unread) as usize,
+            has_keep_alive_timer: fields[5].starts_with("02:"),
+        }
+    };
+    table.lines().skip(1).map(socket).collect()
+}
+
+/// Returns whether a process listens on this IPv4 address, without a connection to it.
+pub(crate) fn is_listening(address: SocketAddr) -> bool {
+    tcp_sockets().iter().any(|socket| socket.listens && socket.local == address)
 }
 
 /// Waits for the next connection and accepts it.

@@ -1,7 +1,7 @@
 //! Faults of the hub: it is killed, restarted or replaced.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::load::{Load, Posted, accepted, refused_as};
-use crate::support::net::accept_connection;
+use crate::support::net::{TcpSocket, accept_connection, tcp_sockets};
 use crate::support::report::{DeliveryReport, post_last, take_all, take_until};
 use crate::support::subscriber::Message;
 
@@ -33,20 +33,11 @@ const SERVES_AGAIN: Duration = Duration::from_secs(5);
 /// How late a client may read an answer on an idle machine.
 const READ_DELAY: Duration = Duration::from_secs(1);
 
-/// Returns the bytes in the kernel's socket buffers, in both directions, of the connections to this endpoint
-/// (proc_net_tcp(5)).
+/// Returns the bytes in the kernel's socket buffers, in both directions, of the connections to this endpoint.
 fn bytes_in_the_kernel(endpoint: &str) -> usize {
-    let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();
-    let port = format!(":{port:04X}");
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let buffers = table.lines().skip(1).filter_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        let here = fields[1].ends_with(&port) || fields[2].ends_with(&port);
-        let listens = fields[3] == "0A";
-        (here && !listens).then(|| fields[4].to_owned())
-    });
-    let bytes = |hex: &str| usize::from_str_radix(hex, 16).unwrap();
-    buffers.filter_map(|it| it.split_once(':').map(|(out, into)| bytes(out) + bytes(into))).sum()
+    let hub: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+    let of_hub = |socket: &TcpSocket| !socket.listens && [socket.local, socket.peer].contains(&hub);
+    tcp_sockets().into_iter().filter(of_hub).map(|socket| socket.buffered_bytes).sum()
 }
 
 /// Returns what `look` finds as soon as it finds the same twice: libzmq has then written all that the kernel takes.

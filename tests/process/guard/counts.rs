@@ -96,7 +96,8 @@ fn bound(gateway: &mut Gateway, beginning: &str) -> String {
 fn each_endpoint_that_is_bound_is_told_with_its_address() {
     let any_port = "tcp://127.0.0.1:0";
     let hub = ["--hub", "--hub-publishers", "tcp://127.0.0.2:0", "--hub-subscribers", "tcp://127.0.0.3:*"];
-    let builder = Gateway::serve().bind(any_port).bind("ipc://*").arguments(hub);
+    let abstract_name = format!("ipc://@adapter-gateway-test-endpoints-{}", std::process::id());
+    let builder = Gateway::serve().bind(any_port).bind("ipc://*").bind(&abstract_name).arguments(hub);
     let mut gateway = builder.start();
     let beginnings = ["tcp://127.0.0.1:", "ipc://", "tcp://127.0.0.2:", "tcp://127.0.0.3:"];
     let [bound_tcp, bound_ipc, publishers, hub_subscribers] =
@@ -106,9 +107,10 @@ fn each_endpoint_that_is_bound_is_told_with_its_address() {
     }
     assert_ne!(bound_ipc, "ipc://*");
     drop(RawPeer::speaking(&publishers, "PUB"));
-    for endpoint in [&bound_tcp, &bound_ipc, &hub_subscribers] {
+    for endpoint in [&bound_tcp, &bound_ipc, &abstract_name, &hub_subscribers] {
         Subscriber::connected(endpoint, "").wait_until_subscribed(&gateway);
     }
+    assert!(Gateway::serve().bind(&abstract_name).fail(3).contains(&abstract_name));
     let stats = gateway.stats();
     for (at, endpoint) in [bound_tcp, bound_ipc.clone()].into_iter().enumerate() {
         assert_eq!(stats["endpoints"][at]["endpoint"], endpoint, "{stats}");

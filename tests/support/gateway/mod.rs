@@ -50,16 +50,6 @@ impl Gateway {
         Builder::new()
     }
 
-    /// Starts two gateways together, of which one must run and the other end with this status. Returns the one that runs.
-    pub(crate) fn one_of_two(mut builder: impl FnMut() -> Builder, status: i32) -> Self {
-        let [mut one, mut other] = [(); 2].map(|()| builder().spawn());
-        let runs = [one.listens_before_its_end(), other.listens_before_its_end()];
-        assert_ne!(runs[0], runs[1], "which of them run");
-        let (running, mut failed) = if runs[0] { (one, other) } else { (other, one) };
-        failed.finish(status);
-        running
-    }
-
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
