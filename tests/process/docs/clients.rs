@@ -10,8 +10,8 @@ use super::document::{Document, quoted, repository};
 use super::messages;
 use crate::support::gateway::{ANY_PORT, Gateway};
 use crate::support::settings_file::{SettingsFile, enabled, token};
-use crate::support::skip;
 use crate::support::subscriber::bound_socket;
+use crate::support::{side_by_side, skip};
 
 /// A client, how to find out whether it is installed, and how to run an example of it.
 struct Client {
@@ -152,22 +152,17 @@ fn the_launcher_waits_for_the_user() {
 }
 
 #[test]
-fn the_parent_without_the_package() {
-    let parent = Document::read("docs/examples/parent.py").text;
-    for options in [&[][..], &["--plain"]] {
-        let Some(output) = run_python(&parent, options) else { return };
-        assert!(output.status.success(), "{output:?}");
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(printed.ends_with("every accepted message was published\n"), "{output:?}");
-    }
-}
-
-#[test]
-fn the_parent_that_replaces_a_gateway() {
-    let Some(output) = run_python(&Document::read("docs/examples/replacement.py").text, &[]) else { return };
-    assert!(output.status.success(), "{output:?}");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
+fn the_parents_that_replace_a_gateway_and_that_have_no_package() {
+    let published = "every accepted message was published\n";
+    let cases: [(&str, &[&str], &str); 3] = [
+        ("docs/examples/parent.py", &[], published),
+        ("docs/examples/parent.py", &["--plain"], published),
+        ("docs/examples/replacement.py", &[], "three replacements, and every answer was 200\n"),
+    ];
+    side_by_side(cases, |(path, options, last)| {
+        let Some(output) = run_python(&Document::read(path).text, options) else { return };
+        assert!(output.status.success() && output.stdout.ends_with(last.as_bytes()), "{path}: {output:?}");
+    });
 }
 
 /// A topic and a payload.

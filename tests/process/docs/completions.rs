@@ -7,30 +7,30 @@ use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
 use super::document::repository;
-use super::interface::{Command, Opt, Program, Value};
+use super::interface::{Command, Opt, Value};
 
 pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
 pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
 pub(crate) const FISH: &str = "packaging/completions/adapter-gateway.fish";
 
 /// Returns the cases of the completion for bash: what may follow an option, and what a command takes.
-pub(crate) fn bash(program: &Program) -> String {
+pub(crate) fn bash(program: &Command) -> String {
     let mut text = String::new();
-    for (command, option) in program.commands.iter().flat_map(|it| it.options.iter().map(move |option| (it, option))) {
-        let follows = match &option.value {
-            Value::Nothing => continue,
-            Value::Word(words) => format!("words=\"{}\"", words.join(" ")),
-            Value::File(_) => "_adapter_gateway_paths -f && return".to_owned(),
-            Value::Directory(_) => "_adapter_gateway_paths -d && return".to_owned(),
-            Value::Text(_) => "return".to_owned(),
-        };
-        writeln!(text, "        \"{} {}\") {follows} ;;", command.name, option.name).unwrap();
-    }
-    for command in &program.commands {
-        writeln!(text, "        \"{} \"*) words=\"{} --help\" ;;", command.name, names(&command.options)).unwrap();
+    for Command { name: command, options, .. } in program.commands() {
+        for Opt { name, value, .. } in &options {
+            let follows = match value {
+                Value::Nothing => continue,
+                Value::Word(words) => format!("words=\"{}\"", words.join(" ")),
+                Value::File(_) => "_adapter_gateway_paths -f && return".to_owned(),
+                Value::Directory(_) => "_adapter_gateway_paths -d && return".to_owned(),
+                Value::Text(_) => "return".to_owned(),
+            };
+            writeln!(text, "        \"{command} {name}\") {follows} ;;").unwrap();
+        }
+        writeln!(text, "        \"{command} \"*) words=\"{} --help\" ;;", names(&options)).unwrap();
     }
     writeln!(text, "        \" -\") words=\"{} --help\" ;;", names(&program.options)).unwrap();
-    let commands: Vec<_> = program.commands.iter().map(|command| command.name).collect();
+    let commands: Vec<_> = program.commands().map(|command| command.name).collect();
     writeln!(text, "        *) words=\"{}\" ;;", commands.join(" ")).unwrap();
     text
 }
@@ -40,18 +40,18 @@ fn names(options: &[Opt]) -> String {
 }
 
 /// Returns the parts of the completion for zsh: what the program takes, and what each command takes.
-pub(crate) fn zsh(program: &Program) -> [(&'static str, String); 2] {
-    let commands = program.commands.iter().map(|command| {
-        let sentence = command.description.split_once(". ").map_or(command.description, |(first, _)| first);
+pub(crate) fn zsh(program: &Command) -> [(&'static str, String); 2] {
+    let commands = program.commands().map(|command| {
+        let sentence = command.info.description.split(". ").next().unwrap();
         format!("{}\\:{}", command.name, zsh_quoted(&zsh_phrase(sentence.trim_end_matches('.'))))
     });
     let mut first = "    _arguments -C \\\n".to_owned() + &zsh_options(&program.options, "        ");
     writeln!(first, "        '1:command:(({}))' \\", commands.collect::<Vec<_>>().join(" ")).unwrap();
     first += "        '*:: :->options' && ret=0\n";
     let mut rest = String::new();
-    for Command { name, options, .. } in &program.commands {
+    for Command { name, options, .. } in program.commands() {
         writeln!(rest, "        {name})\n            _arguments \\").unwrap();
-        rest += &zsh_options(options, "                ");
+        rest += &zsh_options(&options, "                ");
         rest += "                && ret=0\n            ;;\n";
     }
     [("program", first), ("commands", rest)]
@@ -86,19 +86,19 @@ fn zsh_quoted(text: &str) -> String {
 }
 
 /// Returns the lines of the completion for fish.
-pub(crate) fn fish(program: &Program) -> String {
+pub(crate) fn fish(program: &Command) -> String {
     let complete = "complete -c adapter-gateway";
     let mut text = String::new();
     let help = "-l help -d 'print the help and exit'";
     for option in &program.options {
         writeln!(text, "{complete} -n __fish_use_subcommand {}", fish_option(option)).unwrap();
     }
-    for Command { name, description, .. } in &program.commands {
-        writeln!(text, "{complete} -n __fish_use_subcommand -a {name} -d {}", fish_quoted(description)).unwrap();
+    for Command { name, info, .. } in program.commands() {
+        writeln!(text, "{complete} -n __fish_use_subcommand -a {name} -d {}", fish_quoted(info.description)).unwrap();
     }
     writeln!(text, "{complete} {help}").unwrap();
-    for Command { name, options, .. } in &program.commands {
-        for option in options {
+    for Command { name, options, .. } in program.commands() {
+        for option in &options {
             writeln!(text, "{complete} -n '__fish_seen_subcommand_from {name}' {}", fish_option(option)).unwrap();
         }
     }

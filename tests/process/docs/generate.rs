@@ -5,13 +5,13 @@ use adapter_gateway::message::Vocabulary;
 use adapter_gateway::message::topics::{Content, UNCHECKED};
 
 use super::document::Document;
-use super::interface::Program;
+use super::interface::Command;
 use super::messages::{self, Message, Topic, topics};
 use super::{completions, man_page};
 
 #[test]
 fn generated_parts_are_up_to_date() {
-    let program = Program::new();
+    let program = Command::program();
     let documents = [
         with_parts("docs/clients.md", &[("messages", message_table())]),
         with_parts(

@@ -3,23 +3,12 @@
 use adapter_gateway::cli::Arguments;
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind};
 
-/// The program.
-pub(crate) struct Program {
-    pub(crate) description: &'static str,
-    pub(crate) options: Vec<Opt>,
-    pub(crate) commands: Vec<Command>,
-    pub(crate) examples: &'static [&'static str],
-    /// The exit statuses other than 0, each with its meaning.
-    pub(crate) statuses: Vec<(i32, &'static str)>,
-}
-
-/// A command of the program.
+/// A command of the program, or the program itself.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
+    pub(crate) info: CommandInfoWithArgs,
+    /// All but `--help`, which every command has.
     pub(crate) options: Vec<Opt>,
-    /// What it takes beside options.
-    pub(crate) words: Vec<&'static str>,
 }
 
 /// An option.
@@ -42,30 +31,25 @@ pub(crate) enum Value {
     Text(&'static str),
 }
 
-impl Program {
-    pub(crate) fn new() -> Self {
-        let info = Arguments::get_args_info();
-        let commands = info.commands.iter().map(|command| Command {
-            name: command.name,
-            description: command.command.description,
-            options: options(&command.command),
-            words: command.command.positionals.iter().map(|word| word.name).collect(),
-        });
-        Self {
-            description: info.description,
-            options: options(&info),
-            commands: commands.collect(),
-            examples: info.examples,
-            statuses: info.error_codes.iter().map(|error| (error.code, error.description)).collect(),
-        }
+impl Command {
+    pub(crate) fn program() -> Self {
+        Self::new("adapter-gateway", Arguments::get_args_info())
+    }
+
+    pub(crate) fn commands(&self) -> impl Iterator<Item = Self> {
+        self.info.commands.iter().map(|command| Self::new(command.name, command.command.clone()))
+    }
+
+    fn new(name: &'static str, info: CommandInfoWithArgs) -> Self {
+        let shown = info.flags.iter().filter(|flag| !flag.hidden && flag.long != "--help");
+        let option =
+            |flag: &FlagInfo<'static>| Opt { name: flag.long, description: flag.description, value: Value::new(flag) };
+        let options = shown.map(option).collect();
+        Self { name, info, options }
     }
 }
 
 impl Opt {
-    fn new(flag: &FlagInfo<'static>) -> Self {
-        Self { name: flag.long, description: flag.description, value: Value::new(flag) }
-    }
-
     /// Returns the description in few words, without the default.
     pub(crate) fn summary(&self) -> &'static str {
         let end = self.description.find(" (default: ").unwrap_or(self.description.len());
@@ -92,10 +76,4 @@ impl Value {
             _ => Self::Text(arg_name),
         }
     }
-}
-
-/// Returns the options of a command, without `--help`, which every command has.
-fn options(command: &CommandInfoWithArgs) -> Vec<Opt> {
-    let shown = command.flags.iter().filter(|flag| !flag.hidden && flag.long != "--help");
-    shown.map(Opt::new).collect()
 }

@@ -6,7 +6,7 @@ use std::process::Command as Process;
 use adapter_gateway::cli::SERVE_GROUPS;
 
 use super::document::repository;
-use super::interface::{Command, Opt, Program, Value};
+use super::interface::{Command, Opt, Value};
 
 pub(crate) const PATH: &str = "packaging/man/adapter-gateway.1";
 
@@ -14,35 +14,35 @@ pub(crate) const PATH: &str = "packaging/man/adapter-gateway.1";
 const DATE: &str = "2026-11-23";
 
 /// Returns the parts of the page that come from the options, and from what else the program says of itself.
-pub(crate) fn parts(program: &Program) -> [(&'static str, String); 2] {
+pub(crate) fn parts(program: &Command) -> [(&'static str, String); 2] {
     let version = env!("CARGO_PKG_VERSION");
     let mut page = format!(".TH ADAPTER\\-GATEWAY 1 {DATE} \"adapter\\-gateway {version}\" \"User Commands\"\n");
-    let (summary, _) = program.description.split_once(':').unwrap();
+    let (summary, _) = program.info.description.split_once(':').unwrap();
     writeln!(page, ".SH NAME\nadapter\\-gateway \\- {}", roff(&lower_first(summary))).unwrap();
     page += ".SH SYNOPSIS\n";
-    for Command { name, words, .. } in &program.commands {
-        let words: String = words.iter().map(|word| format!(".RI [ \"{word}\" ]\n")).collect();
+    for Command { name, info, .. } in program.commands() {
+        let words: String = info.positionals.iter().map(|word| format!(".RI [ \"{}\" ]\n", word.name)).collect();
         writeln!(page, ".B adapter\\-gateway {name}\n.RI [ options ]\n{words}.br").unwrap();
     }
     page += ".B adapter\\-gateway\n.BR \\-\\-help \" | \" \\-\\-version\n";
-    writeln!(page, ".SH DESCRIPTION\n{}", roff(program.description)).unwrap();
+    writeln!(page, ".SH DESCRIPTION\n{}", roff(program.info.description)).unwrap();
     page += ".SH OPTIONS\nThe value of an option follows after a space or after\n.BR = .\n";
     page += "Each command has the option\n.BR \\-\\-help ,\nwhich lists its options.\n";
     program.options.iter().for_each(|option| page += &entry(option));
-    for Command { name, description, options, .. } in &program.commands {
-        writeln!(page, ".SS adapter\\-gateway {name}\n{}", roff(description)).unwrap();
-        for option in options {
-            let group = SERVE_GROUPS.iter().find(|(_, first)| name == &"serve" && option.name == *first);
+    for Command { name, info, options } in program.commands() {
+        writeln!(page, ".SS adapter\\-gateway {name}\n{}", roff(info.description)).unwrap();
+        for option in &options {
+            let group = SERVE_GROUPS.iter().find(|(_, first)| name == "serve" && option.name == *first);
             page += &group.map(|(heading, _)| format!(".PP\n.B {}:\n", roff(heading))).unwrap_or_default();
             page += &entry(option);
         }
     }
     let mut last = ".SH EXIT STATUS\n.TP\n.B 0\nIt stopped as it was asked to.\n".to_owned();
-    for (status, meaning) in &program.statuses {
-        writeln!(last, ".TP\n.B {status}\n{}", roff(&sentence(meaning))).unwrap();
+    for status in program.info.error_codes {
+        writeln!(last, ".TP\n.B {}\n{}", status.code, roff(&sentence(status.description))).unwrap();
     }
     last += ".SH EXAMPLES\n.EX\n";
-    for example in program.examples {
+    for example in program.info.examples {
         writeln!(last, "{}", roff(&example.replace("{command_name}", "adapter-gateway"))).unwrap();
     }
     [("options", page), ("statuses and examples", last + ".EE\n")]
@@ -108,8 +108,8 @@ fn readers_of_manuals_have_no_complaint_and_show_each_command_with_its_words() {
             characters.drain(at - 1..=at);
         }
         let shown = characters.concat();
-        for Command { name, words, .. } in Program::new().commands {
-            let words: String = words.iter().map(|word| format!(" [{word}]")).collect();
+        for Command { name, info, .. } in Command::program().commands() {
+            let words: String = info.positionals.iter().map(|word| format!(" [{}]", word.name)).collect();
             let line = format!("adapter-gateway {name} [options]{words}\n");
             assert!(shown.contains(&line), "{line:?} is not in {shown}");
         }

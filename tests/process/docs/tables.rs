@@ -13,7 +13,7 @@ use adapter_gateway::tls::session::HandshakeFailure;
 
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
-use super::interface::{Command, Program};
+use super::interface::Command;
 use crate::support::compare::assert_same_set;
 use crate::support::ladder::LADDER;
 use crate::support::topics::TOPICS;
@@ -65,7 +65,7 @@ fn reference() -> Document {
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
     let reference = reference();
-    for Command { name: command, options, .. } in Program::new().commands {
+    for Command { name: command, options, .. } in Command::program().commands() {
         // `disable` has the same option.
         let table = if command == "disable" { "enable" } else { command };
         let rows = reference.table(&format!("options: {table}"));
@@ -97,8 +97,7 @@ fn the_python_package_knows_every_option_of_serve() {
     let (_, class) = package.split_once("class GatewayOptions(TypedDict, total=False):").unwrap();
     let class = class.split("\n\n\n").next().unwrap().rsplit("\"\"\"").next().unwrap();
     let known = class.lines().filter_map(|line| line.trim().split_once(": ")).map(|(name, _)| name.replace('_', "-"));
-    let Program { commands, .. } = Program::new();
-    let serve = commands.iter().find(|command| command.name == "serve").unwrap();
+    let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
     let options = serve.options.iter().map(|option| option.name.trim_start_matches('-').to_owned());
     // The launcher sets these itself.
     let expected = options.filter(|name| !["watch-stdin", "watch-parent"].contains(&name.as_str()));
