@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::Value;
 
 use crate::support::PATIENCE;
-use crate::support::subscriber::{self, Decode, Message, Subscriber};
+use crate::support::subscriber::{Decode, Message, Subscriber};
 use crate::support::task::{POLL_INTERVAL, Task};
 
 /// A thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
@@ -60,11 +60,6 @@ pub(crate) struct State {
 }
 
 impl Adapter {
-    /// Starts an adapter that has these extensions and nodes, all of them stopped.
-    pub(crate) fn start(extensions: &[&str], nodes: &[&str]) -> Self {
-        Self::of(State::with_installed(extensions, nodes), subscriber::text)
-    }
-
     /// Starts an adapter in this state, which receives payloads that `decode` turns into JSON.
     pub(crate) fn of(state: State, decode: Decode) -> Self {
         let subscriber = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);

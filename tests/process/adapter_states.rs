@@ -72,6 +72,7 @@ fn transitions(naming: &Naming) -> Vec<Transition> {
         (command, id, EIM, json!("after the stop"), |_| {}),
         (change, name, EIM, json!("start"), |state| set(state, Status::Stopped, Status::Started)),
         (operate, name, "extension_unknown", json!("start"), |_| {}),
+        ("no/such/topic", name, EIM, json!("stop"), |_| {}),
         // The visual-programming client receives data in order.
         (data, id, "eim", json!("hello"), |state| show(state, "hello")),
         (data, id, "eim", json!(""), |state| show(state, "")),

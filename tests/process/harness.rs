@@ -1,11 +1,8 @@
-//! Tests of the test tools. With a client that accepts wrong responses, or with a test double that ignores messages,
-//! the other tests would prove nothing.
+//! Tests of the test tools. With a client that accepts wrong responses, the other tests would prove nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use crate::adapter::{Adapter, Status};
-use crate::support::eventually;
 use crate::support::http::Client;
 use crate::support::request::Request;
 
@@ -79,24 +76,4 @@ fn a_request_is_framed_by_its_length_or_in_chunks() {
     assert!(head.ends_with("\r\nTransfer-Encoding: chunked"));
     let (first, rest) = body.split_once(";of=\"a;b\"\r\nabcd\r\n").unwrap();
     assert_eq!((first, rest.starts_with("1;of=\"a;b\"\r\ne\r\n0;last\r\n")), ("4", true));
-}
-
-#[test]
-fn the_test_double_receives_from_any_publisher_and_ignores_unknown_messages() {
-    let adapter = Adapter::start(&["extension_eim"], &[]);
-    let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
-    publisher.set_linger(0).unwrap();
-    publisher.connect(adapter.publishers_side()).unwrap();
-    let subscription = eventually("the subscription", || publisher.recv_bytes(zmq::DONTWAIT).ok());
-    assert_eq!(subscription, b"\x01", "the adapter subscribes to everything");
-
-    let unknown = ("core/exts/operate", r#"{"node_name":"nobody","content":"start"}"#);
-    let known = ("core/exts/operate", r#"{"node_name":"extension_eim","content":"start"}"#);
-    for (topic, payload) in [("no/such/topic", "{}"), unknown, known] {
-        publisher.send_multipart([topic, payload], 0).unwrap();
-    }
-    let started = |status: Option<&Status>| status == Some(&Status::Started);
-    let state = adapter.wait_until("started", |state| started(state.extensions.get("extension_eim")));
-    assert!(started(state.displayed.get("extension_eim")));
-    assert_eq!(state.extensions.len(), 1);
 }

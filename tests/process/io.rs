@@ -17,39 +17,24 @@ fn serve_one(builder: Builder) -> String {
 }
 
 #[test]
-fn auto_uses_epoll_where_io_uring_is_refused_and_says_why_once() {
-    for errno in REFUSALS {
-        for workers in ["1", "3"] {
-            let builder = Gateway::serve().arguments(["--workers", workers]);
-            let stderr = serve_one(builder.io("auto", "epoll").io_uring_refused_with(errno));
-            let lines: Vec<_> = stderr.lines().filter(|line| line.contains("io_uring")).collect();
-            assert_eq!(lines.len(), 1, "{stderr}");
-            assert!(lines[0].contains(&format!("os error {}", errno.raw_os_error())), "{stderr}");
-            assert!(lines[0].contains("epoll"), "{stderr}");
-        }
-    }
-}
+fn where_io_uring_is_refused_auto_uses_epoll_and_says_why_once_epoll_does_not_try_it_and_uring_exits_with_5() {
+    for (errno, workers) in REFUSALS.into_iter().flat_map(|errno| [(errno, "1"), (errno, "3")]) {
+        let refused = |io, expected| {
+            let builder = Gateway::serve().arguments(["--workers", workers]).io(io, expected);
+            builder.io_uring_refused_with(errno)
+        };
+        let reason = format!("os error {}", errno.raw_os_error());
+        let stderr = serve_one(refused("auto", "epoll"));
+        let lines: Vec<_> = stderr.lines().filter(|line| line.contains("io_uring")).collect();
+        assert_eq!(lines.len(), 1, "{stderr}");
+        assert!(lines[0].contains(&reason) && lines[0].contains("epoll"), "{stderr}");
 
-#[test]
-fn epoll_does_not_try_io_uring() {
-    for errno in REFUSALS {
-        let stderr = serve_one(Gateway::serve().io("epoll", "epoll").io_uring_refused_with(errno));
+        let stderr = serve_one(refused("epoll", "epoll"));
         assert!(!stderr.contains("io_uring"), "{stderr}");
-    }
-}
 
-#[test]
-fn uring_exits_with_5_where_it_is_refused_and_names_reason_and_remedies() {
-    for errno in REFUSALS {
-        for workers in ["1", "3"] {
-            let builder = Gateway::serve().arguments(["--workers", workers]);
-            let mut gateway = builder.io("uring", "uring").io_uring_refused_with(errno).spawn();
-            let output = gateway.finish(5);
-            assert!(!output.stdout.contains("listening"), "{}", output.stdout);
-            let reason = format!("os error {}", errno.raw_os_error());
-            for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
-                assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
-            }
+        let stderr = refused("uring", "uring").fail(5);
+        for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
+            assert!(stderr.contains(text), "{text}: {stderr}");
         }
     }
 }

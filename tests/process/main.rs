@@ -29,7 +29,7 @@
 //! | `guard` | Does a stranger at a port of the bus harm or delay nobody, whatever it sends? |
 //! | `docs` | Do the documents, the help, the man page and the completions agree with the program? |
 //! | `epoll` | Does what touches the transport hold with epoll too? |
-//! | `harness` | Do the strict client and the test double of the adapter notice what they must notice? |
+//! | `harness` | Does the strict client notice what it must notice? |
 //!
 //! The gateways wait for sockets with io_uring. `GATEWAY_IO=epoll cargo test --test process` runs all tests with epoll;
 //! `epoll` names those for which it may make a difference, and runs these.

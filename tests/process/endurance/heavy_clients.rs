@@ -1,13 +1,14 @@
 //! Clients that send as much as they can: memory stays within its budget, and other clients are served.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::Read;
+use std::net::Shutdown;
 
 use super::{accepted_connections, wait_for_connections};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::raw_client::RawClient;
+use crate::support::task::{Task, is_over};
 use crate::support::usage::{raise_descriptors, resident_kib};
 
 /// Clients that each announce a large body.
@@ -121,38 +122,22 @@ fn a_pipeline_without_an_end_does_not_delay_other_clients_for_ever() {
     let gateway = Gateway::serve().start();
     // Each request is refused by its head, so that neither the queue nor the subscriber limits the rate.
     let requests = gateway.request("").target("/elsewhere").bytes().repeat(2_000);
-    let streams = [(); 2].map(|()| TcpStream::connect(gateway.address()).unwrap());
-    std::thread::scope(|threads| {
-        let _shutdown = ShutdownOnDrop(&streams);
-        for stream in &streams {
-            threads.spawn(|| send_until_shutdown(stream, &requests));
-        }
-        let mut client = gateway.client();
-        for _ in 0..REQUESTS {
-            client.exchange(&gateway.request(FINE)).assert_accepted();
-        }
+    let _sending = [(); 2].map(|()| {
+        let mut sender = RawClient::connect(gateway.address());
+        let mut reader = sender.stream().try_clone().unwrap();
+        let requests = requests.clone();
+        // A thread of its own reads the answers, so that only the gateway can delay the requests.
+        let reading = Task::start(move |_over| while reader.read(&mut [0; 1 << 16]).is_ok_and(|bytes| bytes > 0) {});
+        Task::start(move |over| {
+            while !is_over(over) {
+                sender.send_until_full(&requests);
+            }
+            let _ = sender.stream().shutdown(Shutdown::Both);
+            reading.join();
+        })
     });
-}
-
-/// Sends requests without a pause until the stream is shut down. A thread of its own reads the answers, so that only
-/// the gateway can delay the requests.
-fn send_until_shutdown(mut stream: &TcpStream, requests: &[u8]) {
-    std::thread::scope(|threads| {
-        threads.spawn(move || {
-            let (mut stream, mut answers) = (stream, vec![0; 1 << 20]);
-            while stream.read(&mut answers).is_ok_and(|bytes| bytes > 0) {}
-        });
-        while stream.write_all(requests).is_ok() {}
-    });
-}
-
-/// Shuts the streams down, also where the test fails.
-struct ShutdownOnDrop<'s>(&'s [TcpStream]);
-
-impl Drop for ShutdownOnDrop<'_> {
-    fn drop(&mut self) {
-        for stream in self.0 {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+    let mut client = gateway.client();
+    for _ in 0..REQUESTS {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
     }
 }

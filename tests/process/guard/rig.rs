@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::eventually;
+use crate::support::PATIENCE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
 use crate::support::subscriber::{Message, Subscriber};
@@ -110,7 +110,9 @@ impl Rig {
         let endpoints = Endpoints { publishers, subscribers };
         let mut rig =
             Self { gateway, endpoints, subscriber, resident_before_kib: 0, published: 0, _directory: directory };
-        rig.wait_until_subscribed();
+        rig.gateway.wait_subscribed("the bound endpoints");
+        let message = rig.publish();
+        assert_eq!(rig.subscriber.next(), message);
         rig.resident_before_kib = resident_kib(rig.gateway.id());
         rig
     }
@@ -118,15 +120,6 @@ impl Rig {
     /// Returns where publishers connect.
     pub(crate) fn publishers(&self) -> &str {
         self.endpoints.publishers.as_deref().expect("the gateway runs a hub")
-    }
-
-    fn wait_until_subscribed(&mut self) {
-        eventually("a probe arrives", || {
-            self.publish();
-            self.subscriber.next_within(PROBE_TIMEOUT)
-        });
-        let last = self.publish();
-        while self.subscriber.next() != last {}
     }
 
     /// Posts a message that nobody else sends.
@@ -142,12 +135,7 @@ impl Rig {
     pub(crate) fn assert_served(&mut self) {
         let message = self.publish();
         assert_eq!(self.subscriber.next(), message, "the subscriber received something else");
-        let newcomer = Subscriber::connected(&self.endpoints.subscribers, OWN_TOPIC);
-        eventually("a newcomer is served", || {
-            let message = self.publish();
-            assert_eq!(self.subscriber.next(), message);
-            newcomer.next_within(PROBE_TIMEOUT)
-        });
+        assert!(self.serves_newcomer_within(PATIENCE), "a newcomer is not served");
     }
 
     /// Returns whether a subscriber that comes now is served in this time.

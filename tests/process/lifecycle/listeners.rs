@@ -7,16 +7,6 @@ use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway};
 use crate::support::http::Client;
 
-#[test]
-fn the_listening_event_names_the_address_the_process_and_the_way_of_waiting() {
-    let mut gateway = Gateway::serve().spawn();
-    let event = gateway.wait_listening();
-    assert_eq!(event["pid"], gateway.id());
-    assert!(event["io"] == "uring" || event["io"] == "epoll", "{event}");
-    assert_ne!(gateway.address().port(), 0);
-    gateway.post(FINE).assert_accepted();
-}
-
 /// Port 0 is another port for each address. An address that this host lacks, such as ::1 without IPv6, is left out.
 #[test]
 fn a_name_stands_for_each_of_its_addresses() {

@@ -1,6 +1,5 @@
 //! The gateway from its start to its stop, as its parent process sees it.
 
-mod blocked_signals;
 mod commands;
 mod drain;
 mod endpoints;

@@ -18,6 +18,20 @@ fn stats_are_printed_at_the_interval_of_the_option() {
     gateway.wait_event("stats");
 }
 
+/// A process inherits what its parent has blocked.
+#[test]
+fn the_gateway_obeys_signals_that_its_parent_has_blocked() {
+    let blocking = "exec env --block-signal=HUP,INT,TERM,USR1 \"$@\"";
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut gateway = Gateway::serve().after(blocking).start();
+        gateway.stats();
+        gateway.signal(Signal::HUP);
+        gateway.wait_settings("unchanged");
+        gateway.signal(signal);
+        gateway.expect_stopped();
+    }
+}
+
 /// A parent that stops reading must not stop the gateway.
 #[test]
 fn the_gateway_goes_on_after_its_stdout_is_closed() {

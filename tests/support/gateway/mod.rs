@@ -94,6 +94,7 @@ impl Gateway {
     /// Waits until one listener is open and keeps its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
+        assert_eq!(event["pid"], self.id(), "{event}");
         let io = event["io"].as_str().expect("how it waits");
         assert!(self.expected_io.split(" or ").any(|expected| expected == io), "{event}");
         let url = event["url"].as_str().expect("a url");
