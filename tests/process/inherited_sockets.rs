@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::Signal;
+use socket2::Socket;
 
 use crate::statuses::FINE;
 use crate::support::gateway::{Gateway, UNIX_URL};
 use crate::support::http::Client;
 use crate::support::net::accept_connection;
-use crate::support::shared_listener::{Connection, LONG_DRAIN, Shared};
+use crate::support::shared_listener::{LONG_DRAIN, Shared};
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::descriptors;
 use crate::support::{eventually, side_by_side};
 
 /// Fails unless the gateway closes the connection without an answer.
-fn expect_closed_unanswered(mut client: Client<Box<dyn Connection>>) {
+fn expect_closed_unanswered(mut client: Client<Socket>) {
     match client.try_response() {
         Ok(response) => panic!("an answer instead of a close: {response:?}"),
         Err(error) => {
@@ -31,7 +32,7 @@ fn expect_closed_unanswered(mut client: Client<Box<dyn Connection>>) {
 }
 
 /// Posts until an answer says that the connection closes. The event of the stop comes a moment before the stop.
-fn post_until_closed(client: &mut Client<Box<dyn Connection>>, gateway: &Gateway) {
+fn post_until_closed(client: &mut Client<Socket>, gateway: &Gateway) {
     loop {
         let response = client.exchange(&gateway.request(FINE));
         response.assert_accepted();
@@ -53,12 +54,14 @@ fn an_inherited_socket_is_served_and_named() {
         let event = gateway.wait_listening();
         gateway.wait_subscribed(bus.endpoint());
         let url = event["url"].as_str().unwrap();
-        match &shared {
-            Shared::Tcp(_, address) => {
+        match shared.address().as_socket() {
+            Some(address) => {
                 assert_eq!(url, format!("http://{address}/api/message"));
                 assert!(event.get("socket").is_none(), "{event}");
             }
-            Shared::Unix(_, path, _) => {
+            None => {
+                let address = shared.address();
+                let path = address.as_pathname().unwrap();
                 assert_eq!((url, event["socket"].as_str()), (UNIX_URL, path.to_str()));
             }
         }
@@ -127,7 +130,7 @@ fn others_feel_nothing_else_of_the_gateway() {
     for is_blocking in [true, false] {
         for shared in Shared::both() {
             if !is_blocking {
-                shared.set_nonblocking();
+                shared.listener.set_nonblocking(true).unwrap();
             }
             let expected = shared.flags() | OFlags::NONBLOCK;
             for _ in 0..2 {
@@ -139,9 +142,11 @@ fn others_feel_nothing_else_of_the_gateway() {
             }
             let mut later = shared.connect();
             later.send("for whoever accepts next");
-            let Shared::Tcp(listener, _) = &shared else { continue };
+            if shared.address().is_unix() {
+                continue;
+            }
             let mut received = [0; 24];
-            accept_connection(listener).read_exact(&mut received).unwrap();
+            accept_connection(&shared.descriptor().into()).read_exact(&mut received).unwrap();
             assert_eq!(&received, b"for whoever accepts next");
         }
     }

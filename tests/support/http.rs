@@ -7,8 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
+use socket2::SockAddr;
+
 use super::answer::Answer;
+use super::net::connect;
 use super::request::Request;
 
 /// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
@@ -27,24 +29,14 @@ impl Client {
     }
 
     pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self::over(stream))
+        Ok(Self::over(connect(&address.into())?.into()))
     }
 }
 
 impl Client<UnixStream> {
     pub(crate) fn connect_to(path: &Path) -> Self {
-        Self::try_connect_to(path).expect("the gateway accepts connections")
-    }
-
-    pub(crate) fn try_connect_to(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self::over(stream))
+        let socket = connect(&SockAddr::unix(path).unwrap());
+        Self::over(socket.expect("the gateway accepts connections").into())
     }
 }
 

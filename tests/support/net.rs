@@ -1,9 +1,11 @@
 //! Addresses on the loopback interface that no other test and no other program uses.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{SockAddr, Socket, Type};
 
 use super::PATIENCE;
 
@@ -18,6 +20,17 @@ pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
 }
 
+/// Connects to an address of any family. Each write is a segment of its own, and no call waits longer than [`PATIENCE`].
+pub(crate) fn connect(address: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    // A Unix socket has no segments, and no such option.
+    let _ = socket.set_tcp_nodelay(true);
+    Ok(socket)
+}
+
 /// Returns an endpoint where no hub listens.
 pub(crate) fn dead_endpoint() -> String {
     format!("tcp://{}", free_address())
@@ -27,7 +40,7 @@ pub(crate) fn dead_endpoint() -> String {
 pub(crate) fn refuses(address: SocketAddr) -> bool {
     match TcpStream::connect(address) {
         Ok(_open) => false,
-        Err(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::statuses::FINE;
 use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
+use crate::support::net::connect;
 use crate::support::tls::trusting;
 
 /// The pause between two bytes that are sent slowly.
@@ -84,21 +85,12 @@ impl Connector {
     pub(crate) fn connect_without_handshake(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let connection = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
-        Ok(TlsStream(StreamOwned::new(connection, socket(address)?)))
+        Ok(TlsStream(StreamOwned::new(connection, connect(&address.into())?.into())))
     }
 }
 
 fn certificates(path: &Path) -> impl Iterator<Item = CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap)
-}
-
-/// Connects a socket with the options that every client of these tests uses.
-pub(crate) fn socket(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect(address)?;
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    Ok(socket)
 }
 
 impl TlsStream {

@@ -5,12 +5,12 @@ use std::io::Write;
 
 use rustix::process::Signal;
 
-use super::client::socket;
 use super::rig::Rig;
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::http::Client;
 use crate::support::load::{Load, Shape};
+use crate::support::net::connect;
 use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
 use crate::support::settings_file::disabled;
 
@@ -85,7 +85,7 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
     let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
     let hello = hello.handshake_bytes();
     let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
-        let mut client = socket(address).unwrap();
+        let mut client = connect(&address.into()).unwrap();
         client.write_all(&hello[..sent_bytes]).unwrap();
         client
     });

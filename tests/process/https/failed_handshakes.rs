@@ -5,10 +5,11 @@ use std::net::Shutdown;
 
 use serde_json::{Value, json};
 
-use super::client::{Connector, socket};
+use super::client::Connector;
 use super::rig::Rig;
 use crate::statuses::FINE;
 use crate::support::eventually;
+use crate::support::net::connect;
 use crate::support::pair::Pair;
 
 /// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
@@ -41,18 +42,18 @@ fn each_reason_is_counted() {
     rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
     rig.connector.offering(&["h2"]).connect(address, "localhost").err().expect("a refusal of the protocol");
     for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
-        let mut client = socket(address).unwrap();
+        let mut client = connect(&address.into()).unwrap();
         client.write_all(&bytes).unwrap();
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).unwrap();
         assert!(!answer.is_empty());
     }
-    socket(address).unwrap().shutdown(Shutdown::Write).unwrap();
+    connect(&address.into()).unwrap().shutdown(Shutdown::Write).unwrap();
     let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
     let hello = begun.handshake_bytes();
     begun.send_raw(&hello[..hello.len() / 2]);
     drop(begun);
-    let mut slow = socket(address).unwrap();
+    let mut slow = connect(&address.into()).unwrap();
     slow.write_all(&hello[..hello.len() / 3]).unwrap();
     slow.read_to_end(&mut Vec::new()).unwrap();
 
@@ -79,7 +80,7 @@ fn each_alert_is_counted_under_its_reason() {
     let mut expected = serde_json::Map::new();
     for (reason, descriptions) in alerts {
         for description in descriptions {
-            let mut client = socket(rig.gateway.address()).unwrap();
+            let mut client = connect(&rig.gateway.address().into()).unwrap();
             client.write_all(&[21, 3, 3, 0, 2, 2, *description]).unwrap();
             let mut rest = Vec::new();
             client.read_to_end(&mut rest).unwrap();

@@ -1,16 +1,16 @@
 //! Clients that do not speak TLS, stall in the handshake, or disconnect in the middle.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use super::client::socket;
 use super::rig::Rig;
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::http::SHORTEST_TIMEOUT;
+use crate::support::net::connect;
 use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
 
 /// Clients that each send a large body.
@@ -53,7 +53,7 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
 }
 
 /// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
-fn read_to_end(mut client: &TcpStream) -> Vec<u8> {
+fn read_to_end(mut client: impl Read) -> Vec<u8> {
     let mut received = Vec::new();
     client.read_to_end(&mut received).expect("an end without a reset");
     received
@@ -70,8 +70,8 @@ fn garbage_is_refused_with_an_alert() {
         b"\x16\x03\x01\xff\xff".repeat(9),
     ];
     for garbage in garbage {
-        let client = socket(rig.gateway.address()).unwrap();
-        (&client).write_all(&garbage).unwrap();
+        let mut client = connect(&rig.gateway.address().into()).unwrap();
+        client.write_all(&garbage).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         let received = read_to_end(&client);
         assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
@@ -93,8 +93,8 @@ fn a_handshake_that_stalls_is_closed_in_time() {
     let mut hello = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     let whole = hello.handshake_bytes();
     for part in [0, 1, HELLO_BEGINNING_BYTES, whole.len() - 1, whole.len()] {
-        let client = socket(rig.gateway.address()).unwrap();
-        (&client).write_all(&whole[..part]).unwrap();
+        let mut client = connect(&rig.gateway.address().into()).unwrap();
+        client.write_all(&whole[..part]).unwrap();
         stalled.push(client);
     }
     for client in stalled {
