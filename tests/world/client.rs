@@ -1,5 +1,6 @@
 //! What a client does with its connection: what it sends and when, how it reads, and how it ends.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use tokio::time::{sleep, timeout};
 use crate::random::Random;
 use crate::request::Request;
 use crate::socket::Socket;
-use crate::tls::Session;
+use crate::tls;
+use crate::tls_client::TlsClient;
 use crate::world::{World, check, note};
 
 /// How long a client waits for an answer before it sends on.
@@ -60,7 +62,7 @@ pub(crate) struct Plan {
     /// When the connection breaks, whatever the client does.
     breaks_after: Option<Duration>,
     /// What the client speaks TLS with, if it does.
-    session: Option<Session>,
+    session: Option<RefCell<TlsClient>>,
     /// Whether the client goes on sending when the gateway has ended its side.
     is_rude: bool,
 }
@@ -97,7 +99,7 @@ impl Plan {
         let breaks_after = random.permille(100).then(|| random.pause_ms(0..5_000));
         let is_rude = random.permille(200);
         // Where TLS is spoken, some clients speak http.
-        let session = (world.limits.is_tls && random.permille(900)).then(Session::new);
+        let session = (world.limits.is_tls && random.permille(900)).then(|| RefCell::new(tls::session()));
         (Self { wire, pieces, finish, pace, breaks_after, session, is_rude }, requests)
     }
 }
@@ -149,12 +151,14 @@ fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
 /// Lives a life on this connection.
 pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
     let Plan { wire, pieces, finish, pace, breaks_after, session, is_rude } = plan;
+    // It sends and receives at the same time.
     let session = session.as_ref();
+    let records = |session: &RefCell<TlsClient>, plaintext: &[u8]| session.borrow_mut().write(plaintext).unwrap();
     let answered = Notify::new();
     let send = async {
         if let Some(session) = session {
-            socket.send(&session.records(&[])).await;
-            while session.is_handshaking() {
+            socket.send(&records(session, &[])).await;
+            while session.borrow_mut().connection().is_handshaking() {
                 answered.notified().await;
             }
         }
@@ -177,7 +181,7 @@ pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
             let plaintext = &wire[start..piece.end];
             let is_sent = match session {
                 None => socket.send(plaintext).await,
-                Some(session) => send_records(socket, &session.records(plaintext)).await,
+                Some(session) => send_records(socket, &records(session, plaintext)).await,
             };
             if !is_sent {
                 return;
@@ -187,7 +191,8 @@ pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
             Finish::Wait => {}
             Finish::EndSide => {
                 if let Some(session) = session {
-                    socket.send(&session.close_notify()).await;
+                    let records = session.borrow_mut().close().unwrap();
+                    socket.send(&records).await;
                 }
                 socket.end();
             }
@@ -210,10 +215,11 @@ pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
             bytes.clear();
             let received = socket.receive(most.min(left), &mut bytes).await;
             if let Some(session) = session {
-                let plaintext = session.plaintext(&bytes);
-                check!(socket.life, plaintext.is_some(), "the gateway speaks no TLS");
-                socket.ledger.borrow_mut().take_answers(&plaintext.unwrap_or_default());
-                socket.send(&session.records(&[])).await;
+                let mut plaintext = Vec::new();
+                let read = session.borrow_mut().read(&bytes, &mut plaintext);
+                check!(socket.life, read.is_ok(), "the gateway speaks no TLS");
+                socket.ledger.borrow_mut().take_answers(&plaintext);
+                socket.send(&records(session, &[])).await;
             }
             answered.notify_one();
             if received == 0 {

@@ -1,6 +1,6 @@
 //! The course of a world: its workers, its bus, its clients, and what the gateway asks of the workers meanwhile.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -96,7 +96,6 @@ struct Gateway {
     open: RefCell<Vec<Rc<Backlog>>>,
     listening: RefCell<Option<Arc<Listening>>>,
     workers: RefCell<Vec<JoinHandle<()>>>,
-    is_stopping: Cell<bool>,
 }
 
 impl Gateway {
@@ -136,7 +135,6 @@ impl Gateway {
             open: RefCell::default(),
             listening: RefCell::default(),
             workers: RefCell::new(contexts.into_iter().map(run).collect()),
-            is_stopping: Cell::default(),
         })
     }
 
@@ -206,7 +204,6 @@ impl Gateway {
     }
 
     async fn stop(&self, random: &mut Random) {
-        self.is_stopping.set(true);
         self.open.take().iter().for_each(|backlog| backlog.close());
         self.end_connections("drain");
         let mut deadline = Instant::now() + Duration::from_millis(random.pick(&[0, 500, 5_000, 100_000]));
@@ -348,7 +345,7 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
         let socket = Socket::new(life, ledger, random.fork());
         let gateway = Rc::clone(&gateway);
         spawn_local(async move {
-            if gateway.connect(&socket, &mut random).await {
+            if gateway.connect(&socket, &mut random) {
                 live(&socket, plan).await;
             } else {
                 note!(life, "refused", "");
@@ -359,21 +356,16 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
 }
 
 impl Gateway {
-    /// Connects a client. Returns `false` where nobody listens.
-    async fn connect(&self, socket: &Rc<Socket>, random: &mut Random) -> bool {
+    /// Connects a client, sometimes to the socket that other processes share. Returns `false` where nobody listens.
+    fn connect(&self, socket: &Rc<Socket>, random: &mut Random) -> bool {
         if random.permille(100) {
-            return self.connect_inherited(socket);
+            note!(socket.life, "inherit", "");
+            socket.ledger.borrow_mut().is_inherited = true;
+            return self.inherited.connect(socket);
         }
         let open = self.open.borrow();
         let Some(last) = open.len().checked_sub(1) else { return false };
         note!(socket.life, "connect", "");
         open[random.below(last + 1)].connect(socket)
-    }
-
-    /// Connects to the socket that other processes share.
-    fn connect_inherited(&self, socket: &Rc<Socket>) -> bool {
-        note!(socket.life, "inherit", "");
-        socket.ledger.borrow_mut().is_inherited = true;
-        self.inherited.connect(socket)
     }
 }

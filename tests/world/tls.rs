@@ -1,6 +1,5 @@
 //! TLS, as the clients of some worlds speak it.
 
-use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -42,32 +41,7 @@ pub(crate) fn acceptor() -> Arc<Acceptor> {
     Arc::clone(&shared().acceptor)
 }
 
-/// The client's side of a session, which sends and receives at the same time.
-pub(crate) struct Session(RefCell<TlsClient>);
-
-impl Session {
-    pub(crate) fn new() -> Self {
-        Self(RefCell::new(TlsClient::new(&shared().client, HOST)))
-    }
-
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.0.borrow_mut().connection().is_handshaking()
-    }
-
-    /// Returns the records of this plaintext, behind what else is to be sent.
-    pub(crate) fn records(&self, plaintext: &[u8]) -> Vec<u8> {
-        self.0.borrow_mut().write(plaintext).unwrap()
-    }
-
-    /// Returns the record that ends the client's side.
-    pub(crate) fn close_notify(&self) -> Vec<u8> {
-        self.0.borrow_mut().close().unwrap()
-    }
-
-    /// Returns the plaintext of these records; none if they are not TLS.
-    pub(crate) fn plaintext(&self, records: &[u8]) -> Option<Vec<u8>> {
-        let mut plaintext = Vec::new();
-        self.0.borrow_mut().read(records, &mut plaintext).ok()?;
-        Some(plaintext)
-    }
+/// Begins the client's side of a session.
+pub(crate) fn session() -> TlsClient {
+    TlsClient::new(&shared().client, HOST)
 }

@@ -181,22 +181,15 @@ pub(crate) struct SimulatedStream {
     more: Cell<bool>,
 }
 
-impl SimulatedStream {
-    fn of(socket: Rc<Socket>) -> Self {
-        let world = World::current();
-        world.streams.set(world.streams.get() + 1);
-        note!(socket.life, "accept", "");
-        world.count("accepted");
-        Self { socket, more: Cell::new(false) }
-    }
-}
-
 impl Stream for SimulatedStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         let world = World::current();
         let socket =
             world.accepted_sockets.borrow_mut().remove(&socket.as_raw_fd()).expect("the world has accepted it");
-        Ok(Self::of(socket))
+        world.streams.set(world.streams.get() + 1);
+        note!(socket.life, "accept", "");
+        world.count("accepted");
+        Ok(Self { socket, more: Cell::new(false) })
     }
 
     async fn readable(&self) -> io::Result<()> {

@@ -72,7 +72,6 @@ pub(crate) struct Moment {
     /// The index of the token in force.
     pub(crate) token: Option<usize>,
     pub(crate) is_connected: bool,
-    pub(crate) is_queue_closed: bool,
 }
 
 pub(crate) struct World {
@@ -116,7 +115,7 @@ pub(crate) struct Trace {
 impl World {
     pub(crate) fn new(limits: Limits, random: Random, is_traced: bool) -> Rc<Self> {
         let start = Instant::now();
-        let moment = Moment { token: None, is_connected: true, is_queue_closed: false };
+        let moment = Moment { token: None, is_connected: true };
         let world = Rc::new(Self {
             bus: Bus::new(limits.queue_messages, limits.queue_bytes),
             budget: Budget::new(limits.buffered_bytes),

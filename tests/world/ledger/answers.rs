@@ -80,8 +80,7 @@ impl Ledger {
             (400, "malformed-request") if !is_whole && (self.is_end_read || self.is_aborted) => return,
             (200, _) => {
                 check!(self.life, is_whole, "200 for a part of a request");
-                let Moment { is_connected, is_queue_closed, .. } = world.moment();
-                check!(self.life, is_connected && !is_queue_closed, "200 while nothing can be published");
+                check!(self.life, world.moment().is_connected, "200 while nothing can be published");
             }
             _ => {}
         }
@@ -150,7 +149,6 @@ fn is_allowed(world: &World, request: &Request, moments: &[Moment], answer: &Ans
     let may_lack_room = 2 * request.body_bytes > free_bytes;
     match given {
         (503, "bus-not-connected") => moments.iter().any(|moment| !moment.is_connected),
-        (503, "stopping") => moments.iter().any(|moment| moment.is_queue_closed),
         (503, "queue-full" | "subscriber-stalled") => world.queue_is_full(2 * request.body_bytes + READ_BYTES),
         (503, "buffers-full") => may_lack_room,
         (400, "not-json") => request.kind == Kind::NotJson,
