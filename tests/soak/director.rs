@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::hostile;
-use crate::hub::Hubs;
+use crate::hub::{Bus, Hubs};
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::net::refuses;
 use crate::support::pair::{Pair, PairFiles, replace};
@@ -64,13 +64,12 @@ impl Director {
         // In a long run, there is time for all clients to connect between two things.
         let longest_pause = (duration / 180).max(SHORT_PAUSE).as_millis() as usize;
         let mut kinds = vec![StopHub, SwitchOff, NewToken, BrokenSettings, SameSettings, Hangup];
-        let [can_end, is_https] = [self.hubs.can_end(), self.certificate.is_some()];
-        let [is_bound, is_hub] = [self.hubs.bound(), self.hubs.publishers()].map(|endpoint| endpoint.is_some());
+        let bus = &self.hubs.bus;
         for (is_possible, others) in [
-            (can_end, &[KillHub, KillStoppedHub][..]),
-            (is_https, &[NewCertificate, BrokenCertificate]),
-            (is_bound, &[PeersThatLeave, PeerThatChangesItsMind, SilentPeers, PeerThatDoesNotRead]),
-            (is_hub, &[PublishersThatLeave]),
+            (bus.is_dialled, &[KillHub, KillStoppedHub][..]),
+            (self.certificate.is_some(), &[NewCertificate, BrokenCertificate]),
+            (!bus.is_dialled, &[PeersThatLeave, PeerThatChangesItsMind, SilentPeers, PeerThatDoesNotRead]),
+            (bus.publishers.is_some(), &[PublishersThatLeave]),
         ] {
             kinds.extend(others.iter().filter(|_| is_possible));
         }
@@ -131,21 +130,21 @@ impl Director {
     }
 
     fn attack(&mut self, what: Disturbance) {
-        let endpoint = self.hubs.bound().expect("a bound endpoint").to_owned();
+        let Bus { endpoint, publishers, .. } = &self.hubs.bus;
         match what {
-            PeersThatLeave => hostile::subscribe_and_leave(&endpoint, &mut self.random),
-            PeerThatChangesItsMind => hostile::change_the_mind(&endpoint),
+            PeersThatLeave => hostile::subscribe_and_leave(endpoint, &mut self.random),
+            PeerThatChangesItsMind => hostile::change_the_mind(endpoint),
             PublishersThatLeave => {
-                let publishers = self.hubs.publishers().expect("a hub");
-                let _staller = self.random.permille(500).then(|| hostile::subscribe_and_not_read(&endpoint));
+                let publishers = publishers.as_ref().expect("a hub");
+                let _staller = self.random.permille(500).then(|| hostile::subscribe_and_not_read(endpoint));
                 hostile::publish_and_leave(publishers, &mut self.random);
             }
             PeerThatDoesNotRead => {
-                let staller = hostile::subscribe_and_not_read(&endpoint);
+                let staller = hostile::subscribe_and_not_read(endpoint);
                 sleep(self.random.pause_ms(100..6_000));
                 drop(staller);
             }
-            _ => hostile::be_silent(&endpoint, self.random.pause_ms(100..6_000)),
+            _ => hostile::be_silent(endpoint, self.random.pause_ms(100..6_000)),
         }
     }
 

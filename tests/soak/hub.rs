@@ -30,19 +30,19 @@ const PLANT_VARIABLE: &str = "SOAK_PLANT";
 const PLANT_EVERY: u64 = 1_000;
 
 /// How the hub and the gateway find each other.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Bus {
-    /// The gateway connects to the hub, which may end.
-    Connect(String),
-    /// The hub connects to the gateway, and does not end: a message for a subscriber that leaves is lost.
-    Bind(String),
-    /// The same with the gateway's embedded hub between them.
-    Embedded { publishers: String, subscribers: String },
+pub(crate) struct Bus {
+    /// Where the hub binds, or where it connects to the gateway.
+    pub(crate) endpoint: String,
+    /// Whether the gateway connects to the hub, which may end then. Where the hub connects, a message for a hub that ends
+    /// would be lost.
+    pub(crate) is_dialled: bool,
+    /// Where publishers connect to the gateway, if that runs a hub of its own between them.
+    pub(crate) publishers: Option<String>,
 }
 
 /// All hubs of a run, one after the other, and the thread that takes what they deliver.
 pub(crate) struct Hubs {
-    bus: Bus,
+    pub(crate) bus: Bus,
     deliveries: PathBuf,
     pub(crate) count: u16,
     running: Option<Process>,
@@ -72,36 +72,12 @@ impl Hubs {
         hubs
     }
 
-    /// Returns whether the gateway connects to a hub, which may end.
-    pub(crate) fn can_end(&self) -> bool {
-        matches!(self.bus, Bus::Connect(_))
-    }
-
-    /// Returns where subscribers connect to the gateway, if they do.
-    pub(crate) fn bound(&self) -> Option<&str> {
-        match &self.bus {
-            Bus::Connect(_) => None,
-            Bus::Bind(subscribers) | Bus::Embedded { subscribers, .. } => Some(subscribers),
-        }
-    }
-
-    /// Returns where publishers connect to the gateway, if they do.
-    pub(crate) fn publishers(&self) -> Option<&str> {
-        match &self.bus {
-            Bus::Embedded { publishers, .. } => Some(publishers),
-            _ => None,
-        }
-    }
-
     /// Starts the next hub and waits until it is there.
     pub(crate) fn start_next(&mut self) {
         self.count += 1;
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let (how, endpoint) = match &self.bus {
-            Bus::Connect(endpoint) => ("bind", endpoint),
-            Bus::Bind(subscribers) | Bus::Embedded { subscribers, .. } => ("connect", subscribers),
-        };
-        command.args([HUB, how, endpoint]).arg(&self.deliveries).arg(self.count.to_string());
+        let how = if self.bus.is_dialled { "bind" } else { "connect" };
+        command.args([HUB, how, &self.bus.endpoint]).arg(&self.deliveries).arg(self.count.to_string());
         // The hub ends when its stdin ends, so that none outlives the run.
         let hub = Process::spawn(command.stdin(Stdio::piped()));
         hub.next_line(std::time::Instant::now() + PATIENCE).expect("the hub says that it is there");

@@ -48,7 +48,7 @@ use hub::{Bus, HUB, Hubs};
 use samples::{Samples, growth, tasks};
 use support::gateway::Gateway;
 use support::http::Client;
-use support::net::free_address;
+use support::net::{dead_endpoint, free_address};
 use support::pair::Pair;
 use support::random::Random;
 use support::request::Request;
@@ -164,17 +164,8 @@ fn soak(options: &Options) -> i32 {
 /// Starts a gateway and its first hub.
 fn start(options: &Options, directory: &Path) -> Director {
     let unix = directory.join("gateway.sock");
-    let (tcp, hub_address) = (free_address(), free_address());
+    let tcp = free_address();
     let world = Arc::new(World::new(tcp, unix.clone()));
-    let bus = match options.bus.as_str() {
-        "connect" => Bus::Connect(format!("tcp://{hub_address}")),
-        "bind" => Bus::Bind(format!("tcp://{hub_address}")),
-        "hub" => {
-            let [publishers, subscribers] = [free_address(), hub_address].map(|address| format!("tcp://{address}"));
-            Bus::Embedded { publishers, subscribers }
-        }
-        other => panic!("--bus {other}"),
-    };
     let io = ["uring", "epoll"].into_iter().find(|io| *io == options.io).expect("--io uring or epoll");
     let seconds = [HEAD_TIMEOUT, BODY_TIMEOUT, IDLE_TIMEOUT].map(|timeout| timeout.as_secs().to_string());
     let arguments = ["--head-timeout", &seconds[0], "--body-timeout", &seconds[1], "--idle-timeout", &seconds[2]];
@@ -190,24 +181,22 @@ fn start(options: &Options, directory: &Path) -> Director {
     if let Some(certificate) = &certificate {
         gateway = gateway.https().arguments(certificate.files.arguments());
     }
-    gateway = match &bus {
-        Bus::Connect(endpoint) => gateway.connect(endpoint),
-        Bus::Bind(endpoint) => gateway.bind(endpoint),
-        Bus::Embedded { publishers, subscribers } => gateway.only_hub(publishers, subscribers),
+    let [endpoint, publishers] = [dead_endpoint(), dead_endpoint()];
+    gateway = match options.bus.as_str() {
+        "connect" => gateway.connect(&endpoint),
+        "bind" => gateway.bind(&endpoint),
+        "hub" => gateway.only_hub(&publishers, &endpoint),
+        other => panic!("--bus {other}"),
     };
-    let random = Random::for_user(options.seed, u64::MAX);
-    let (mut gateway, hubs) = match &bus {
-        Bus::Connect(_) => {
-            let hubs = Hubs::start(&world, bus, directory);
-            (gateway.start(), hubs)
-        }
-        Bus::Bind(_) | Bus::Embedded { .. } => (gateway.start(), Hubs::start(&world, bus, directory)),
-    };
+    let mut gateway = gateway.start();
     gateway.wait_listening();
-    if hubs.can_end() {
+    let is_dialled = options.bus == "connect";
+    let bus = Bus { endpoint, is_dialled, publishers: (options.bus == "hub").then_some(publishers) };
+    let hubs = Hubs::start(&world, bus, directory);
+    if is_dialled {
         gateway.wait_connected();
     }
-    Director { world, gateway, hubs, certificate, random }
+    Director { world, gateway, hubs, certificate, random: Random::for_user(options.seed, u64::MAX) }
 }
 
 /// Posts messages until one arrives. Returns how many got lost before: a subscriber of a bound endpoint cannot tell when
