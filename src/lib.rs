@@ -27,7 +27,7 @@
 //! | [`message`] | `sync` | JSON text to topic and payload, vocabularies, MessagePack |
 //! | [`zmtp`] | `sync` | ZMTP 3 as our ports speak it, and what waits for whom |
 //! | [`sync`] | | what threads and layers share: atomics that the models of loom replace, counters, the budget, the token |
-//! | [`sys`] | | the operating system: the log, files, Unix sockets and the process |
+//! | [`sys`] | | the operating system: the log, files, hosts, Unix sockets and the process |
 //!
 //! # Invariants
 //!

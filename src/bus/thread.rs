@@ -49,12 +49,6 @@ pub enum BusEvent {
     },
 }
 
-impl BusEvent {
-    fn unsubscribed(endpoint: Option<&Endpoint>, topic: &[u8]) -> Self {
-        Self::Unsubscribed { endpoint: endpoint.cloned(), topic: String::from_utf8_lossy(topic).into_owned() }
-    }
-}
-
 pub(super) struct BusThread {
     pub(super) context: Option<zmq::Context>,
     pub(super) dialled: Vec<Dialled>,
@@ -175,22 +169,21 @@ impl BusThread {
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
     fn tell_subscriptions(&mut self) {
-        let is_log_wanted = self.state.log_wanted.load(Ordering::Relaxed);
-        if is_log_wanted {
-            self.state.log_wanted.store(false, Ordering::Relaxed);
-        }
-        for Dialled { endpoint, subscriptions, unsubscribed_topics, .. } in &mut self.dialled {
-            for topic in unsubscribed_topics.take_new() {
-                (self.on_event)(BusEvent::unsubscribed(Some(&endpoint.address), &topic));
-            }
-            if is_log_wanted {
-                log(format_args!("subscriptions at {}: {subscriptions}", endpoint.address));
+        let of_dialled = self.dialled.iter_mut().map(|it| (Some(&it.endpoint.address), &mut it.unsubscribed_topics));
+        for (endpoint, topics) in of_dialled.chain([(None, &mut self.exchange.unsubscribed_topics)]) {
+            for topic in topics.take_new() {
+                let topic = String::from_utf8_lossy(&topic).into_owned();
+                (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic });
             }
         }
-        for topic in self.exchange.unsubscribed_topics.take_new() {
-            (self.on_event)(BusEvent::unsubscribed(None, &topic));
+        if !self.state.log_wanted.load(Ordering::Relaxed) {
+            return;
         }
-        if is_log_wanted && self.server.is_some() {
+        self.state.log_wanted.store(false, Ordering::Relaxed);
+        for Dialled { endpoint, subscriptions, .. } in &self.dialled {
+            log(format_args!("subscriptions at {}: {subscriptions}", endpoint.address));
+        }
+        if self.server.is_some() {
             log(format_args!("subscriptions at the bound endpoints: {}", self.exchange.subscriptions));
         }
     }

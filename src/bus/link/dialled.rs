@@ -127,18 +127,17 @@ impl Dialled {
         waker: &Arc<Waker>,
         on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
     ) {
-        let (endpoint, mut is_lost) = (Arc::clone(&self.endpoint), false);
+        let Self { link, endpoint, subscriptions, .. } = self;
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
         // one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before the loss
         // of the old connection would be forgotten with the old connection.
-        self.link.update(now, waker, &mut |status| {
-            is_lost |= status.is_err();
-            on_status(&endpoint, status);
+        link.update(now, waker, &mut |status| {
+            if status.is_err() {
+                // The hub subscribes anew on its next connection.
+                subscriptions.leave(HUB);
+            }
+            on_status(endpoint, status);
         });
-        if is_lost {
-            // The hub subscribes anew on its next connection.
-            self.subscriptions.leave(HUB);
-        }
         self.unread_since = Some(now);
         for _ in 0..READ_AT_ONCE {
             let Some(frames) = receive(&self.link.socket) else {
@@ -154,7 +153,7 @@ impl Dialled {
             let subscribed = self.link.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
             let connected = self.link.state.on_event(LinkEvent::Subscription, now);
-            connected.into_iter().for_each(|status| on_status(&endpoint, status));
+            connected.into_iter().for_each(|status| on_status(&self.endpoint, status));
         }
     }
 
