@@ -10,17 +10,12 @@ use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::process::{Process, Transcript, after, binary};
 use crate::support::raw_client::RawClient;
-use crate::support::settings_file::{enabled, enabled_settings, token};
+use crate::support::settings_file::enabled_settings;
 use crate::support::usage::descriptors;
 use crate::support::{PATIENCE, eventually, skip};
 
 /// The most descriptors that a start with four workers takes.
 const ENOUGH: usize = 128;
-
-/// Waits until the gateway has this number of descriptors.
-fn wait_for_descriptors(gateway: &Gateway, wanted: usize, after: &str) {
-    eventually(&format!("{wanted} descriptors after {after}"), || (descriptors(gateway.id()) == wanted).then_some(()));
-}
 
 /// Connects a client for each state in which a connection can be when its end comes from elsewhere.
 fn clients_in_every_state(gateway: &Gateway) -> Vec<RawClient> {
@@ -39,25 +34,19 @@ fn clients_in_every_state(gateway: &Gateway) -> Vec<RawClient> {
     clients
 }
 
+/// `endurance::abandoned_connections` has those that deadlines end.
 #[test]
-fn connections_that_the_gateway_ends_leave_none() {
-    let timeouts = ["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"];
-    let token = token("descriptors");
-    let mut gateway = Gateway::serve().token(&token).arguments(timeouts).start();
+fn connections_that_end_because_the_api_is_switched_off_leave_none() {
+    let mut gateway = Gateway::serve().start();
     gateway.post(FINE).assert_accepted();
     wait_for_connections(&mut gateway, 0);
     let open = descriptors(gateway.id());
-
     let clients = clients_in_every_state(&gateway);
-    wait_for_connections(&mut gateway, clients.len() as u64);
-    wait_for_descriptors(&gateway, open, "deadlines");
-
-    let _clients = clients_in_every_state(&gateway);
+    eventually("all are accepted", || (gateway.stats()["connections_accepted"] == 1 + clients.len()).then_some(()));
     gateway.disable();
     wait_for_connections(&mut gateway, 0);
-    gateway.settings.write(&enabled(&token));
-    gateway.wait_listening();
-    wait_for_descriptors(&gateway, open, "the API was switched off and on");
+    gateway.enable("of-the-test");
+    eventually("the descriptors are closed", || (descriptors(gateway.id()) == open).then_some(()));
 }
 
 /// Starts a gateway with four workers. Returns it, and how many descriptors it has inherited: those of libzmq's sockets in

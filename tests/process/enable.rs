@@ -1,4 +1,4 @@
-//! `enable` and `disable`: the settings say what was asked for, and a gateway that runs follows.
+//! `enable` and `disable`: the settings say what was asked for. `settings` has a gateway that follows.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -8,7 +8,6 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use crate::support::gateway::Gateway;
 use crate::support::process::{Transcript, binary, run};
 use crate::support::skip;
 
@@ -150,14 +149,4 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
     let (status, transcript) = switch("enable", &below_a_file);
     assert_eq!(status, 3);
     assert!(transcript.stderr.contains("write OPEN_REST_API = True, and TOKEN ="), "{transcript:?}");
-}
-
-#[test]
-fn a_gateway_that_runs_follows() {
-    let mut gateway = Gateway::serve().no_settings().start_disabled();
-    let settings = gateway.settings.path().to_owned();
-    assert_eq!(switch("enable", &settings).0, 0);
-    gateway.wait_event("listening");
-    assert_eq!(switch("disable", &settings).0, 0);
-    gateway.wait_event("disabled");
 }

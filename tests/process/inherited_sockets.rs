@@ -97,7 +97,10 @@ fn a_socket_of_tcp_speaks_https_and_one_of_unix_http() {
 }
 
 #[test]
-fn what_is_no_listening_stream_socket_is_4_with_the_reason() {
+fn what_is_no_listening_stream_socket_is_4_with_the_reason_and_one_given_twice_is_2() {
+    let shared = Shared::tcp();
+    let mut twice = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
+    assert!(twice.finish(2).stderr.contains("--listen fd:3 is given twice"));
     let file: OwnedFd = tempfile::tempfile().unwrap().into();
     let datagrams: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
     let (connected, _peer) = UnixStream::pair().unwrap();
@@ -115,13 +118,6 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason() {
         let stderr = builder.fail(4);
         assert!(stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{stderr}");
     }
-}
-
-#[test]
-fn a_descriptor_that_is_given_twice_is_a_usage_error() {
-    let shared = Shared::tcp();
-    let mut gateway = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
-    assert!(gateway.finish(2).stderr.contains("--listen fd:3 is given twice"));
 }
 
 /// The socket does not block from then on, and goes on listening. What waits in its backlog is for whoever accepts next.

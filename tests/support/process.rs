@@ -186,11 +186,6 @@ impl Process {
         super::eventually(text, || Some(self.transcript().stderr).filter(|log| log.contains(text)))
     }
 
-    /// Returns the next line of stdout, and `None` if none comes within `timeout`.
-    pub(crate) fn next_line_within(&self, timeout: Duration) -> Option<String> {
-        self.lines.recv_timeout(timeout).ok()
-    }
-
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

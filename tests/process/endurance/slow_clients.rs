@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::{connections, wait_for_connections};
 use crate::statuses::FINE;
-use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
 use crate::support::http::SHORTEST_TIMEOUT;
 use crate::support::raw_client::RawClient;
+use crate::support::{PATIENCE, side_by_side};
 
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -37,27 +37,22 @@ fn assert_408((after, answer): (Duration, Vec<u8>)) {
 }
 
 #[test]
-fn a_head_that_comes_one_byte_at_a_time_is_408() {
-    let gateway = Gateway::serve().arguments(["--head-timeout", "1"]).start();
-    let beginning = b"POST /api/message HTTP/1.1\r\nX-Padding: ";
-    assert_408(send_slowly(RawClient::connect(gateway.address()), beginning, b"x"));
+fn a_head_or_a_body_that_comes_one_byte_at_a_time_is_408() {
+    let gateway = Gateway::serve().arguments(["--head-timeout", "1", "--body-timeout", "1"]).start();
+    let long = gateway.request(" ".repeat(10_000));
+    let chunked = gateway.request("").field("Transfer-Encoding", "chunked");
+    let head = b"POST /api/message HTTP/1.1\r\nX-Padding: ".to_vec();
+    let address = gateway.address();
+    let connect = || RawClient::connect(address);
+    let cases: [(Vec<u8>, &[u8]); 3] = [(head, b"x"), (long.head(), b" "), (chunked.head(), b"1\r\n \r\n")];
+    side_by_side(cases, |(first, rest)| assert_408(send_slowly(connect(), &first, rest)));
     // The second request of a connection has the same timeout.
-    let mut client = RawClient::connect(gateway.address());
+    let mut client = connect();
     client.send(gateway.request(FINE).bytes());
     assert!(client.read(&mut [0; 1024], PATIENCE).is_some_and(|bytes| bytes > 0));
     assert_408(send_slowly(client, b"", b"x"));
-}
-
-#[test]
-fn a_body_that_comes_one_byte_at_a_time_is_408() {
-    let gateway = Gateway::serve().arguments(["--body-timeout", "1"]).start();
-    let long = gateway.request(" ".repeat(10_000));
-    assert_408(send_slowly(RawClient::connect(gateway.address()), &long.head(), b" "));
-    let chunked = gateway.request("").field("Transfer-Encoding", "chunked");
-    assert_408(send_slowly(RawClient::connect(gateway.address()), &chunked.head(), b"1\r\n \r\n"));
     // A body that the gateway discards has a timeout too.
-    let refused = long.target("/elsewhere");
-    let (after, answer) = send_slowly(RawClient::connect(gateway.address()), &refused.head(), b" ");
+    let (after, answer) = send_slowly(connect(), &long.target("/elsewhere").head(), b" ");
     assert!(answer.starts_with(b"HTTP/1.1 404 ") && after < PATIENCE);
 }
 
