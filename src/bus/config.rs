@@ -42,7 +42,7 @@ pub struct BusConfig {
     pub bind: Vec<Endpoint>,
     /// The embedded hub, if there is to be one.
     pub hub: Option<HubEndpoints>,
-    /// Peers that may be connected to bound endpoints, of all kinds together. More than [`super::MAX_PEERS`] changes nothing.
+    /// Peers of all kinds that may be connected to bound endpoints. More than [`super::MAX_PEERS`] changes nothing.
     pub max_peers: usize,
     /// Longest payload of a publisher of the hub, in bytes.
     pub payload_bytes: u64,

@@ -1,9 +1,10 @@
-//! Models of what threads hand to each other: loom runs each of them in every order of the threads' steps, and with every
-//! value that the memory model lets a load return. `.ci/loom` starts them and says how far the orders are bounded.
+//! Models of what threads hand to each other: loom runs each of them in every order of the threads' steps, and with
+//! every value that the memory model lets a load return. `.ci/loom` starts them and says how far the orders are
+//! bounded.
 //!
 //! The code is that of the program, with the types of [`crate::sync`] replaced. The sockets are not there: a list takes
-//! the messages in their place. A wake-up that is lost shows as a thread that asks for its wake-up without end, which loom
-//! reports.
+//! the messages in their place. A wake-up that is lost shows as a thread that asks for its wake-up without end, which
+//! loom reports.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ fn bus(capacity: usize) -> Arc<BusState> {
     Arc::new(BusState::new(queue, Arc::new(Waker::new().unwrap()), vec![Arc::new(endpoint)], None))
 }
 
-/// Does what the bus thread does until it ends, or has sent the message with which it is to stop. Returns what it has sent.
+/// Does what the bus thread does until it ends, or has sent the message with which it is to stop. Returns what it has
+/// sent.
 fn run(state: &BusState, last: usize) -> Sent {
     let mut sent = Vec::new();
     loop {
@@ -203,8 +205,8 @@ fn connections_hold_no_more_than_the_budget_and_give_all_back() {
 fn a_connection_that_counts_as_closed_has_given_back_what_it_held() {
     loom::model(|| {
         let (budget, counters) = (Budget::new(1), Arc::new(ConnectionCounters::default()));
-        // loom remembers one access of each atomic: the last. So a worker that reads its counter before it adds to it would
-        // hide a reader that ran before.
+        // loom remembers one access of each atomic: the last. So a worker that reads its counter before it adds to it
+        // would hide a reader that ran before.
         let reader = {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(&counters));
             spawn(move || {

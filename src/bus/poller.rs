@@ -1,6 +1,6 @@
-//! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker, libzmq's
-//! sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come one by one,
-//! it takes ten system calls for a message.
+//! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker,
+//! libzmq's sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come
+//! one by one, it takes ten system calls for a message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,15 +56,15 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Adds the descriptor of a socket of libzmq, until that is closed. It announces only what arrives after the socket was
-    /// last read until nothing was left.
+    /// Adds the descriptor of a socket of libzmq, until that is closed. It announces only what arrives after the socket
+    /// was last read until nothing was left.
     pub(super) fn add(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.add_as(socket, LIBZMQ, epoll::EventFlags::IN)
     }
 
-    /// Adds a socket of ours, until it is closed. Each change is announced once: whoever is told reads, or writes, until the
-    /// socket blocks. So a socket that is not read for a while, and has an error or an end, ends no wait (EPOLLHUP and
-    /// EPOLLERR cannot be left out).
+    /// Adds a socket of ours, until it is closed. Each change is announced once: whoever is told reads, or writes,
+    /// until the socket blocks. So a socket that is not read for a while, and has an error or an end, ends no wait
+    /// (EPOLLHUP and EPOLLERR cannot be left out).
     pub(super) fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         debug_assert!(token >= FIRST_TOKEN);
         use epoll::EventFlags;
@@ -75,8 +75,8 @@ impl Poller {
         Ok(epoll::add(&self.0, socket, epoll::EventData::new_u64(data), flags)?)
     }
 
-    /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever. What has changed at
-    /// watched sockets is appended to `ready`.
+    /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever. What has changed
+    /// at watched sockets is appended to `ready`.
     pub(crate) fn wait(&self, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
         let left = until.map(|at| at.saturating_duration_since(Instant::now()).min(LONGEST_WAIT));
         let waited = self.wait_once(left, ready);
@@ -111,8 +111,8 @@ impl Poller {
 /// How much longer than meant the time between two turns may be. The work of a turn takes some milliseconds.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The time since the start of the thread. A process that was stopped by a signal has written to nobody meanwhile, so the
-/// time between two turns counts only as far as the thread meant to wait, and a moment longer.
+/// The time since the start of the thread. A process that was stopped by a signal has written to nobody meanwhile, so
+/// the time between two turns counts only as far as the thread meant to wait, and a moment longer.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,

@@ -4,8 +4,8 @@ use crate::message::publish::{Payload, Unavailable};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 use crate::zmtp::WireMessage;
 
-/// What a queued message counts beside its content, in bytes: its slot in the queue, its entry in the log of the bus thread,
-/// the heads of its frames, and the allocator's part.
+/// What a queued message counts beside its content, in bytes: its slot in the queue, its entry in the log of the bus
+/// thread, the heads of its frames, and the allocator's part.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
 /// The top bit of `accepted`. It is set once, when nothing more may enter.

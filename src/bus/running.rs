@@ -98,8 +98,8 @@ impl Bus {
         Publisher::new(Arc::clone(&self.state))
     }
 
-    /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their order,
-    /// then those of the hub for publishers and for subscribers.
+    /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their
+    /// order, then those of the hub for publishers and for subscribers.
     pub fn bound(&self) -> &[Endpoint] {
         &self.bound
     }
@@ -130,9 +130,9 @@ impl Bus {
         self.ended.notified().await;
     }
 
-    /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms, hands
-    /// over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
-    /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
+    /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms,
+    /// hands over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is
+    /// late is left behind. The depth that is returned is what could not be handed over. Only the first call does so.
     pub fn stop(&self, deadline: Duration) -> BusCounters {
         self.end(deadline, JOIN_MARGIN);
         self.counters()

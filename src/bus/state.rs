@@ -133,13 +133,13 @@ impl BusState {
         self.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at)
     }
 
-    /// Returns whether the bus thread is to send nothing more: the queue is closed, and either empty or past its deadline.
+    /// Returns whether the bus thread is to send nothing more: the queue is closed, and empty or past its deadline.
     pub(super) fn is_finished(&self) -> bool {
         self.queue.is_closed() && (self.queue.depth() == 0 || self.is_late())
     }
 
-    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: the queue is still empty.
-    /// The thread unparks the waker afterwards in either case. The close of the queue wakes it in any case.
+    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: the queue is still
+    /// empty. The thread unparks the waker afterwards in either case. The close of the queue wakes it in any case.
     pub(super) fn park(&self) -> bool {
         self.waker.park();
         self.queue.is_empty()
@@ -274,8 +274,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns why the queue refuses a message: it is full also while a subscriber or a hub does not read. Tells the bus
-    /// thread once of a full queue, until that has given a place back.
+    /// Returns why the queue refuses a message: it is full also while a subscriber or a hub does not read. Tells the
+    /// bus thread once of a full queue, until that has given a place back.
     fn reason(&self, refusal: Unavailable) -> Unavailable {
         if refusal != Unavailable::QueueFull {
             return refusal;

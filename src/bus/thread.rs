@@ -1,8 +1,8 @@
 //! The bus thread, which alone touches the sockets.
 //!
 //! It takes what was accepted into the log of [`Exchange`], from which dialled endpoints and subscribers read, each at
-//! its own place. It works in turns, each of which takes a bounded number of messages, hands them over, and works for each
-//! peer a bounded time. It waits when nothing is left to do.
+//! its own place. It works in turns, each of which takes a bounded number of messages, hands them over, and works for
+//! each peer a bounded time. It waits when nothing is left to do.
 //!
 //! The thread never delays a message to send more of them together, and does not interrupt the worker that wakes it
 //! ([`schedule_as_batch`]). So under load it finds the messages of several iterations of a worker's event loop, and a
@@ -25,8 +25,8 @@ use crate::zmtp::{Exchange, Origin};
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
 
-/// Longest wait while messages wait for somebody. The descriptor of a libzmq socket announces no room if the attempt to send
-/// has itself consumed the announcement. And the longer a wait, the more of a pause of the process counts as time.
+/// Longest wait while messages wait for somebody. The descriptor of a libzmq socket announces no room if the attempt to
+/// send has itself consumed the announcement. And the longer a wait, the more of a pause of the process counts as time.
 const FULL_RECHECK: Duration = Duration::from_millis(100);
 
 /// A hub that is being stopped assumes that nothing more is on its way when publishers have sent nothing for so long.
@@ -76,8 +76,8 @@ impl BusThread {
                 self.read_events();
             }
             let mut is_more = self.turn(now);
-            // What happened at the sockets was looked at, and what there was room for was written, so that a pause of the
-            // process counts for nobody.
+            // What happened at the sockets was looked at, and what there was room for was written, so that a pause of
+            // the process counts for nobody.
             is_more |= self.end_stalled(now);
             self.give_back(now);
             if self.is_finished(is_more, now) {
@@ -108,7 +108,7 @@ impl BusThread {
         has_changed
     }
 
-    /// Takes messages from the queue, hands them over, and works for peers. Returns whether there is more to do at once.
+    /// Takes messages from the queue, hands them over, works for peers. Returns whether there is more to do at once.
     fn turn(&mut self, now: Duration) -> bool {
         let mut taken = 0;
         while taken < BATCH_MESSAGES

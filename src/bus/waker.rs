@@ -1,7 +1,7 @@
 //! Wakes a thread that waits for a descriptor, and only if it is parked.
 //!
-//! A worker pushes its messages into the queue and then calls [`Waker::wake`] once for all of them. The bus thread waits for
-//! the waker in its poller, and then takes the messages from the queue (see the table in [`crate::bus`]).
+//! A worker pushes its messages into the queue and then calls [`Waker::wake`] once for all of them. The bus thread
+//! waits for the waker in its poller, and then takes the messages from the queue (see the table in [`crate::bus`]).
 
 use std::io;
 #[cfg(not(gateway_loom))]
@@ -66,7 +66,7 @@ impl Waker {
     }
 }
 
-/// The descriptor is readable while the waker is set. Each wake is an event, whether the waker was cleared before or not.
+/// The descriptor is readable while the waker is set. Each wake is an event, even if the waker was set.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

@@ -17,8 +17,8 @@ pub enum PeerFault {
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
-/// The greeting that we send, unasked and at once: signature, version, mechanism, padding. It announces ZMTP 3.0, so that
-/// libzmq sends subscriptions as messages.
+/// The greeting that we send, unasked and at once: signature, version, mechanism, padding. It announces ZMTP 3.0, so
+/// that libzmq sends subscriptions as messages.
 pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a

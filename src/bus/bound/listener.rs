@@ -103,8 +103,8 @@ impl Listeners {
             Ok(connection) => return Accepted::Connection(connection),
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits can be
-                // refused. It would come back at once, so this is paced.
+                // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits
+                // can be refused. It would come back at once, so this is paced.
                 self.spare = None;
                 let refused = accept_with(&listener.socket, SocketFlags::CLOEXEC).map(drop);
                 self.spare = spare();
@@ -180,8 +180,8 @@ fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Listens at a path, at an abstract name after an `@`, or at any path for `*`. A socket at the path that nobody listens
-/// on is replaced; whatever else is there stays as it was.
+/// Listens at a path, at an abstract name after an `@`, or at any path for `*`. A socket at the path that nobody
+/// listens on is replaced; whatever else is there stays as it was.
 fn open_ipc(name: &str) -> io::Result<UnixListener> {
     match name.strip_prefix('@') {
         Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),

@@ -18,8 +18,8 @@ pub(super) enum Phase {
     Handshake,
     Subscriber(u8),
     Publisher,
-    /// It gets nothing more, and what it sends is dropped until it ends the connection. Without this, the kernel would reset
-    /// the connection if it had sent something, and the peer would lose what it had not read.
+    /// It gets nothing more, and what it sends is dropped until it ends the connection. Without this, the kernel would
+    /// reset the connection if it had sent something, and the peer would lose what it had not read.
     Closing,
 }
 
@@ -55,13 +55,13 @@ impl Peer {
         }
     }
 
-    /// Reads what has arrived: no bytes at the end of the connection. After any error but [`Errno::AGAIN`], it has ended.
+    /// Reads what has arrived: nothing at the end of the connection. After an error but [`Errno::AGAIN`], it has ended.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
     }
 
-    /// Writes one part after the other, as much as the kernel takes. Returns how many bytes it took: none if it has no room.
-    /// After an error the connection has ended.
+    /// Writes one part after the other, as much as the kernel takes. Returns how many bytes it took: none if it has no
+    /// room. After an error the connection has ended.
     pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let slices = parts.map(IoSlice::new);

@@ -17,8 +17,8 @@ counters! {
     pub(in crate::bus) struct PeerCounters => PeerTotals {
         /// Connections that ended because there was no place for them.
         refused: Tally,
-        /// Peers past their handshake that were disconnected because they broke the protocol, or did not complete a message
-        /// for which others had to wait.
+        /// Peers past their handshake that were disconnected because they broke the protocol, or did not complete a
+        /// message for which others had to wait.
         disconnected: Tally,
         /// Subscribers that were disconnected because they held others up for longer than the stall timeout.
         stalled: Tally,
@@ -92,7 +92,7 @@ pub(in crate::bus) struct PeerReports {
 }
 
 impl PeerReports {
-    /// Counts what is beyond a bound, and logs it, unless it was logged a short time ago. Returns whether it was logged now.
+    /// Counts what is beyond a bound, and logs it unless that was done a short time ago. Returns whether it was logged.
     pub(super) fn report(&mut self, excess: Excess, now: Duration) -> bool {
         let PeerCounters { refused, disconnected, subscriptions_refused, .. } = &*self.counters;
         let (counter, text) = match excess {

@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Writes to each subscriber for which messages wait, one batch to each. Returns whether there is more to write at once.
+    /// Writes one batch to each subscriber for which messages wait. Returns whether there is more to write at once.
     fn write(&mut self, exchange: &mut Exchange) -> bool {
         let mut is_more = false;
         for place in exchange.waiting().iter() {

@@ -1,7 +1,7 @@
 //! What messages hold that publishers have begun and not completed.
 //!
-//! All of them together have a bound. Beyond it, only the publisher is read whose message is the oldest, until half of the
-//! bound is free. If none completes a message for a while, all of these publishers end that have sent nothing more.
+//! All of them together have a bound. Beyond it, only the publisher is read whose message is the oldest, until half of
+//! the bound is free. If none completes a message for a while, all of these publishers end that have sent nothing more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -19,8 +19,8 @@ impl Frame {
     /// Returns `None` if there is no memory for the copy.
     pub(crate) fn copy_of(bytes: &[u8]) -> Option<Self> {
         let mut message = zmq_msg_t::default();
-        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks; after a failure it is not initialised and is
-        // not used.
+        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks; after a failure it is not initialised
+        // and is not used.
         let rc = unsafe { zmq_sys::zmq_msg_init_size(&raw mut message, bytes.len()) };
         if rc != 0 {
             return None;
@@ -43,9 +43,9 @@ impl Frame {
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));
-        // SAFETY: as in `copy_of`. The data lies in the vector that `lent` holds a reference to, which nothing can change or
-        // free before `release_buffer` has dropped that reference; libzmq only reads the data, from any thread, as
-        // `Vec<u8>` allows.
+        // SAFETY: as in `copy_of`. The data lies in the vector that `lent` holds a reference to, which nothing can
+        // change or free before `release_buffer` has dropped that reference; libzmq only reads the data, from any
+        // thread, as `Vec<u8>` allows.
         let rc = unsafe {
             zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(release_buffer), lent.cast::<c_void>())
         };
@@ -76,8 +76,8 @@ impl Frame {
     }
 }
 
-/// Releases the buffer of a frame. libzmq calls this once, on any of its threads, when the last copy of the frame is gone. No
-/// other thread counts what libzmq holds.
+/// Releases the buffer of a frame. libzmq calls this once, on any of its threads, when the last copy of the frame is
+/// gone. No other thread counts what libzmq holds.
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
     let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };

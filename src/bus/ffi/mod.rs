@@ -1,8 +1,8 @@
 //! The calls of libzmq that the zmq crate does not wrap, or does not wrap as the bus needs them, and calls for libzmq's
 //! connections: the `unsafe` code of the bus. `frame` has a frame of a message.
 //!
-//! The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it cannot
-//! lie in a part of a buffer. The crate's `connect` panics on an errno that it does not know, such as `ENOTDIR`.
+//! The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it
+//! cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it does not know, such as `ENOTDIR`.
 //! `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
 
 #![allow(unsafe_code)]
@@ -17,9 +17,9 @@ use zmq_sys::{ZMQ_XPUB_MANUAL, ZMQ_XPUB_NODROP, zmq_setsockopt};
 
 pub(super) use frame::Frame;
 
-/// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently, and leave it to its
-/// owner what a peer is sent that has subscribed: `set_subscribe` decides it for the peer whose subscription was received
-/// last.
+/// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently, and leave it to
+/// its owner what a peer is sent that has subscribed: `set_subscribe` decides it for the peer whose subscription was
+/// received last.
 pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> {
     set_option(socket, ZMQ_XPUB_NODROP)?;
     set_option(socket, ZMQ_XPUB_MANUAL)

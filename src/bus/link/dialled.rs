@@ -2,8 +2,8 @@
 //! socket of its own that leaves it to the bus what its pipe gets: everything, from the first subscription on.
 //!
 //! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
-//! connection is lost. Without it, what was handed over is sent to the hub when it is back. Before the first subscription
-//! nothing may be sent into the pipe, which would drop it: [`Link`] says from when on the hub counts as connected.
+//! connection is lost. Without it, what was handed over is sent to the hub when it is back. Before the first
+//! subscription nothing may be sent into the pipe, which would drop it: [`Link`] says when the hub counts as connected.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
 
-/// The first byte of what an XPUB socket receives when the peer subscribes to the topic prefix that follows, or cancels that.
+/// The first byte of what an XPUB socket receives when the peer subscribes to the prefix that follows, or cancels it.
 const SUBSCRIBE: u8 = 1;
 const CANCEL: u8 = 0;
 
@@ -49,8 +49,8 @@ pub(in crate::bus) struct Dialled {
 }
 
 impl Dialled {
-    /// Begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for what happens after the last
-    /// [`Dialled::read_events`], including room in a full pipe.
+    /// Begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for what happens after the
+    /// last [`Dialled::read_events`], including room in a full pipe.
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
         endpoint: Arc<EndpointState>,
@@ -88,9 +88,9 @@ impl Dialled {
     }
 
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
-    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while the pipe
-    /// is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame with it,
-    /// and one that appears in between gets nothing of this message. So the hub never sees half a message.
+    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while the
+    /// pipe is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame
+    /// with it, and one that appears in between gets nothing of this message. So the hub never sees half a message.
     fn send(&mut self, message: &WireMessage) -> bool {
         // Both frames are made before one is sent.
         let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
@@ -113,8 +113,8 @@ impl Dialled {
         if frame.send(socket, has_more) {
             return true;
         }
-        // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
-        // does not know of. This makes it read them.
+        // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that
+        // it does not know of. This makes it read them.
         let events = socket.get_events();
         debug_assert!(events.is_ok(), "a live socket tells its events");
         frame.send(socket, has_more)
@@ -128,9 +128,9 @@ impl Dialled {
         on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
     ) {
         let Self { link, endpoint, subscriptions, .. } = self;
-        // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
-        // one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before the loss
-        // of the old connection would be forgotten with the old connection.
+        // The events of the link are read first. A subscription that is read after the loss of its connection may be an
+        // old one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before
+        // the loss of the old connection would be forgotten with the old connection.
         link.update(now, waker, &mut |status| {
             if status.is_err() {
                 // The hub subscribes anew on its next connection.
@@ -146,8 +146,8 @@ impl Dialled {
             };
             frames.first().into_iter().for_each(|frame| self.take_subscription(frame));
         }
-        // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after the end of
-        // the pipe, until the frames are read that it adds then. So everything is read first.
+        // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after
+        // the end of the pipe, until the frames are read that it adds then. So everything is read first.
         if self.is_subscribing && self.unread_since.is_none() {
             self.is_subscribing = false;
             let subscribed = self.link.socket.set_subscribe(b"");

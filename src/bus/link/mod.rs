@@ -1,8 +1,9 @@
 //! The link to one endpoint: whether it counts as connected, why it is not, and the address that libzmq dials for it.
+//!
 //! A [`Link`] has one socket, and drives its state machine with what libzmq's monitor and the probes find out.
 //!
-//! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes look
-//! names up: at the start, and again while there is no connection, so that a hub that gets another address is found.
+//! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes
+//! look names up: at the start, and again while there is no connection, so that a hub with another address is found.
 
 mod dialled;
 mod probe;
@@ -53,8 +54,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for what [`Link::update`] reads, and for
-    /// the socket.
+    /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for what [`Link::update`] reads,
+    /// and for the socket.
     pub(crate) fn connect(
         context: &zmq::Context,
         socket: zmq::Socket,
@@ -82,7 +83,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. A probe wakes `waker`.
+    /// Reads all that happened to the connection, and does what is due at `now`. A probe wakes `waker`.
     pub(crate) fn update(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
         while let Some(event) = self.next_event() {
             self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
@@ -100,8 +101,8 @@ impl Link {
         while let Some(step) = self.state.next_step(now) {
             match step {
                 LinkStep::Reconnect => {
-                    // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call that
-                    // fails here is repeated when the next reconnect is due.
+                    // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call
+                    // that fails here is repeated when the next reconnect is due.
                     if let Some(dialled) = self.dialled.clone() {
                         let _ = self.dial(dialled);
                     }

@@ -1,4 +1,4 @@
-//! Finds out which addresses an endpoint has, and why nothing is connected to it. libzmq reports that an attempt to connect
+//! Finds out which addresses an endpoint has, and why nothing is connected to it. libzmq reports that an attempt
 //! has failed, and not why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
 
 use std::io::{self, Read, Write};
@@ -50,8 +50,8 @@ pub(super) enum ProbeReport {
     End(LinkStatus),
 }
 
-/// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Each report wakes `waker`. Without a
-/// thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
+/// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Each report wakes `waker`.
+/// Without a thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
 pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<ProbeReport> {
     let (sender, receiver) = channel();
     let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));

@@ -34,8 +34,8 @@ const CONNECT_TIMEOUT_MS: i32 = 3_000;
 const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 
 /// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
-/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the system
-/// allows too few threads, libzmq would abort the process.
+/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the
+/// system allows too few threads, libzmq would abort the process.
 pub(crate) fn with_context<T: Send>(
     open: impl FnOnce(&zmq::Context) -> Result<T, BusError> + Send,
 ) -> Result<(zmq::Context, T), BusError> {
@@ -78,8 +78,8 @@ pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
 /// crate builds it ignores its own options for that.
 ///
 /// libzmq may have closed the descriptor since it reported it, and its number may stand for something else. So what it
-/// stands for is duplicated first, and left alone unless its peer is `peer`. Another connection to the same peer is one of
-/// this process too, which keep-alive does not harm.
+/// stands for is duplicated first, and left alone unless its peer is `peer`. Another connection to the same peer is one
+/// of this process too, which keep-alive does not harm.
 pub(super) fn keep_alive(descriptor: RawFd, peer: SocketAddr) -> io::Result<()> {
     let connection = Socket::from(ffi::duplicate(descriptor)?);
     let address = connection.peer_addr()?.as_socket().ok_or(io::ErrorKind::NotConnected)?;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use crate::zmtp::SocketRole;
 
-/// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same. A
-/// subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
+/// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same.
+/// A subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
 /// hub that subscribes to nothing must not lead to answers of 503.
 const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 
-/// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each attempt
-/// at once, except after a protocol error: then it forgets the endpoint.
+/// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each
+/// attempt at once, except after a protocol error: then it forgets the endpoint.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// How long the first attempt may take before a status is due. A parent hears of it within a second of the start.

@@ -67,8 +67,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`] and
-    /// none if nothing is bound, and with so many dialled endpoints, none of which is connected.
+    /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`]
+    /// and none if nothing is bound, and with so many dialled endpoints, none of which is connected.
     pub fn new(places: usize, dialled: usize) -> Self {
         Self {
             readers: std::iter::repeat_with(|| None).take(places).collect(),

@@ -1,7 +1,7 @@
 //! What one peer of an endpoint that we bind may say next.
 //!
-//! A peer sends the greeting, then `READY`, and then frames. How much of a frame is needed depends on its head alone: all
-//! of it, its beginning, or nothing. What is needed and has arrived whole is read where it lies. Only what has not
+//! A peer sends the greeting, then `READY`, and then frames. How much of a frame is needed depends on its head alone:
+//! all of it, its beginning, or nothing. What is needed and has arrived whole is read where it lies. Only what has not
 //! arrived whole is kept.
 
 #[cfg(test)]
@@ -94,12 +94,12 @@ impl PeerSession {
         self.part.capacity() + self.topic.capacity()
     }
 
-    /// Reads what has arrived, and calls `on` for each thing that the peer has said. The same bytes have the same result,
-    /// in however many parts they arrive.
+    /// Reads what has arrived, and calls `on` for each thing that the peer has said. The same bytes have the same
+    /// result, in however many parts they arrive.
     ///
     /// # Errors
-    /// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL, or its socket type does not fit. What it
-    /// said before has been told. The connection must end, and nothing more may be received.
+    /// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL, or its socket type does not fit.
+    /// What it said before has been told. The connection must end, and nothing more may be received.
     pub fn receive(&mut self, bytes: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
         let (greeting, mut rest) = bytes.split_at(bytes.len().min(GREETING_BYTES - self.greeting_bytes));
         wire::check_greeting(self.greeting_bytes, greeting)?;
@@ -151,7 +151,7 @@ impl PeerSession {
         Ok(None)
     }
 
-    /// Returns how many bytes of the body of this frame are needed, or `None` if the message is dropped that it belongs to.
+    /// Returns how many bytes of the body of this frame are needed, or `None` if its message is dropped.
     fn needed_bytes(&self, head: FrameHead, has_topic: bool) -> Result<Option<usize>, PeerFault> {
         let FrameHead { is_command, has_more, body_bytes, .. } = head;
         if !self.is_ready && (!is_command || body_bytes > READY_BYTES) {

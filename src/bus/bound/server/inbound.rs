@@ -86,8 +86,8 @@ impl Server {
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         match stays {
             false => ReadEnd::Ended,
-            // Where a part of the buffer is free, nothing is left, and the peer is announced when more comes. Its end is
-            // announced once, and only another read tells it.
+            // Where a part of the buffer is free, nothing is left, and the peer is announced when more comes. Its end
+            // is announced once, and only another read tells it.
             true if bytes == most_bytes || (bytes > 0 && peer.has_ended) => ReadEnd::More,
             true => ReadEnd::Drained,
         }
@@ -178,8 +178,8 @@ impl Server {
         self.end_handshake(peer.id);
     }
 
-    /// Ends publishers with unfinished messages, if these have held too much for too long: those of which nothing more has
-    /// arrived, and those that are not read because they take no answers.
+    /// Ends publishers with unfinished messages, if these have held too much for too long: those of which nothing more
+    /// has arrived, and those that are not read because they take no answers.
     fn end_unfinished(&mut self, now: Duration) {
         let is_stuck = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
         let is_to_end = |id: &PeerId| self.peers.get(id).is_some_and(is_stuck);

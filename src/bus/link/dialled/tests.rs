@@ -78,8 +78,9 @@ impl Dialler {
         self.dialled.read_events(Instant::now(), &self.waker, &mut |_, _| {});
     }
 
-    /// Waits until the hub counts as connected, and its subscription was read, or until it does not. On a busy machine, it may
-    /// count as connected before. A socket does its work only while its owner calls it, so this calls that of the hub.
+    /// Waits until the hub counts as connected, and its subscription was read, or until it does not. On a busy machine,
+    /// it may count as connected before. A socket does its work only while its owner calls it, so this calls that of
+    /// the hub.
     fn wait_connected(&mut self, is_connected: bool, hub: Option<&XsubHub>) {
         eventually("the connection changes", || {
             assert!(hub.is_none_or(|hub| hub.socket.get_events().is_ok()));
