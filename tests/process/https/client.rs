@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
@@ -36,29 +35,23 @@ impl Connector {
     }
 
     pub(crate) fn trusting(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
-        Self(Arc::new(trusting(certificates, ALL_VERSIONS))).offering(&["http/1.1"])
+        Self::new(certificates, ALL_VERSIONS)
     }
 
     /// Trusts the certificates of a file, and speaks one version only.
     pub(crate) fn version(path: &Path, version: &'static SupportedProtocolVersion) -> Self {
-        Self(Arc::new(trusting(certificates(path), &[version]))).offering(&["http/1.1"])
+        Self::new(certificates(path), &[version])
     }
 
-    pub(crate) fn offering(&self, protocols: &[&str]) -> Self {
-        self.with(|config| config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect())
+    fn new(
+        certificates: impl IntoIterator<Item = CertificateDer<'static>>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Self {
+        Self(Arc::new(trusting(certificates, versions))).with(|config| config.alpn_protocols = vec![b"http/1.1".into()])
     }
 
-    /// Returns the same connector with records of this size, headers and tags included.
-    pub(crate) fn with_record_bytes(&self, record_bytes: usize) -> Self {
-        self.with(|config| config.max_fragment_size = Some(record_bytes))
-    }
-
-    /// Returns the same connector without resumption.
-    pub(crate) fn without_resumption(&self) -> Self {
-        self.with(|config| config.resumption = Resumption::disabled())
-    }
-
-    fn with(&self, change: impl FnOnce(&mut ClientConfig)) -> Self {
+    /// Returns the same connector with another configuration.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut ClientConfig)) -> Self {
         let mut config = ClientConfig::clone(&self.0);
         change(&mut config);
         Self(Arc::new(config))

@@ -40,7 +40,8 @@ fn each_reason_is_counted() {
     let distrusting = Connector::trusting([Pair::ec().leaf()]);
     distrusting.connect(address, "localhost").err().expect("a refusal of the authority");
     rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
-    rig.connector.offering(&["h2"]).connect(address, "localhost").err().expect("a refusal of the protocol");
+    let other_protocol = rig.connector.with(|config| config.alpn_protocols = vec![b"h2".into()]);
+    other_protocol.connect(address, "localhost").err().expect("a refusal of the protocol");
     for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
         let mut client = connect(&address.into()).unwrap();
         client.write_all(&bytes).unwrap();

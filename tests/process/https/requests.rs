@@ -1,5 +1,6 @@
 //! Requests at various splits into records and segments, and sessions that are resumed.
 
+use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ProtocolVersion};
 
@@ -31,7 +32,7 @@ fn a_large_body_arrives_unchanged() {
         client.exchange(&request).assert_accepted();
         assert!(rig.bus.next() == message, "the payload is different");
     }
-    let mut client = rig.connector.with_record_bytes(500).client(rig.gateway.address());
+    let mut client = rig.connector.with(|config| config.max_fragment_size = Some(500)).client(rig.gateway.address());
     client.exchange(&rig.request(message.body())).assert_accepted();
     assert!(rig.bus.next() == message, "the payload is different");
 }
@@ -57,7 +58,8 @@ fn a_request_in_records_of_one_byte_is_served() {
 #[test]
 fn requests_and_handshakes_of_many_segments_are_served() {
     let rig = Rig::start();
-    let mut client = rig.connector.with_record_bytes(SMALLEST_RECORD).client(rig.gateway.address());
+    let smallest = rig.connector.with(|config| config.max_fragment_size = Some(SMALLEST_RECORD));
+    let mut client = smallest.client(rig.gateway.address());
     client.exchange(&rig.request(FINE)).assert_accepted();
     rig.expect_valid_message();
     for byte in client.stream().records(&rig.request(FINE).bytes()) {
@@ -111,6 +113,7 @@ fn a_client_that_connects_again_resumes_its_session() {
         };
         let resumed = HandshakeKind::Resumed;
         assert_eq!([(); 4].map(|()| kind(&connector)), [HandshakeKind::Full, resumed, resumed, resumed], "{version:?}");
-        assert_eq!(kind(&connector.without_resumption()), HandshakeKind::Full);
+        let forgetful = connector.with(|config| config.resumption = Resumption::disabled());
+        assert_eq!(kind(&forgetful), HandshakeKind::Full);
     }
 }
