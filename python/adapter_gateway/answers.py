@@ -19,6 +19,10 @@ BODY_BYTES = 1024 * 1024
 _ACCEPTED = b'{"status":"accepted"}'
 _HTTPS_ONLY = b"This port speaks https: use https:// in the address, not http://."
 
+#: The type of the problem of a gateway that was switched off, and what is told then.
+DISABLED = "urn:adapter-gateway:problem:disabled"
+OFF = "the gateway is off: its settings have switched it off"
+
 #: The most bytes of an answer that is kept, so that what repeats it is only counted.
 REPEATED_BYTES = 1024
 
@@ -54,7 +58,8 @@ class Answer(NamedTuple):
                 problem = json.loads(self.body)
         members = problem if isinstance(problem, dict) else {}
         texts = {name: value for name, value in members.items() if isinstance(value, str)}
-        detail = told or texts.get("detail")
+        kind, pointer = texts.get("type", "about:blank"), texts.get("pointer")
+        detail = OFF if kind == DISABLED else told or texts.get("detail")
         if detail is None:
             # The page of a stranger may quote the URL, which has the token in it.
             detail = f"an answer of {len(self.body)} bytes that says nothing about the problem (RFC 9457)"
@@ -62,7 +67,6 @@ class Answer(NamedTuple):
                 detail = _HTTPS_ONLY.decode()
             elif self.status == 400:
                 detail += "; is it an https address?"
-        kind, pointer = texts.get("type", "about:blank"), texts.get("pointer")
         return RefusedError(self.status, kind, detail, pointer, self.retry_after_s(), message)
 
     def retry_after_s(self) -> float | None:
@@ -102,11 +106,14 @@ class AnswerReader:
         at = 0
         end: int | None = 0
         while end is not None:
-            at = end
-            while self._accepted and data.startswith(self._accepted, at):
-                at += len(self._accepted)
-            if at > end:
-                found.append((at - end) // len(self._accepted))
+            size = len(self._accepted)
+            count = (len(data) - end) // size if size else 0
+            # Most of the time the rest is nothing else.
+            if not data.startswith(self._accepted * count, end):
+                count = next(it for it in range(count) if not data.startswith(self._accepted, end + it * size))
+            if count:
+                found.append(count)
+            at = end + count * size
             end = self._read(data, at, found) if at < len(data) else None
         self._held = data[at:]
         return found

@@ -177,10 +177,10 @@ class _Sending:
         self._work = work
         self._pipeline = work.pipeline
         self._baton = threading.Lock()
-        #: Counted up when the caller enters the iterable, and when it comes back.
+        #: Counted up when the caller enters the iterable, and when it comes back. So it is odd meanwhile.
         self._round = 0
-        #: What the second thread is to look at, and `None` at the end. Its `put` can be called in a finaliser.
-        self._rounds: queue.SimpleQueue[Optional[int]] = queue.SimpleQueue()
+        #: Makes the second thread look at the caller, and `None` ends it. Its `put` can be called in a finaliser.
+        self._calls: queue.SimpleQueue[Optional[bool]] = queue.SimpleQueue()
         self._wakers: Optional[tuple[socket.socket, socket.socket]] = None
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
@@ -227,8 +227,8 @@ class _Sending:
             threading.Thread(target=self._attend, name="adapter_gateway.send_many", daemon=True).start()
         self._round += 1
         try:
-            if self._wakers is not None:
-                self._rounds.put(self._round)
+            if self._wakers is not None and self._calls.empty():
+                self._calls.put(True)
             for message in itertools.islice(messages, room):
                 pipeline.add(message)
                 taken += 1
@@ -250,7 +250,7 @@ class _Sending:
             # The second thread is not in this process.
             self._work.end()
         else:
-            self._rounds.put(None)
+            self._calls.put(None)
             self._wake()
             self._close()
 
@@ -267,11 +267,10 @@ class _Sending:
         assert self._wakers is not None
         waker = self._wakers[0]
         try:
-            for number in iter(self._rounds.get, None):
-                if number != self._round:
-                    continue
+            while self._calls.get():
+                number = self._round
                 time.sleep(_LINGER_S)
-                if number == self._round and self._baton.acquire(blocking=False):
+                if number % 2 and number == self._round and self._baton.acquire(blocking=False):
                     try:
                         while number == self._round:
                             self._work.advance()

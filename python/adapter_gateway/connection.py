@@ -243,13 +243,10 @@ class Pool:
         self._settings = settings
         self.endpoint.token_name = f"TOKEN in {settings}"
 
-    def check_open(self) -> None:
-        if self._closed:
-            raise GatewayError("the client is closed")
-
     def take(self) -> Optional[Connection]:
         """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
-        self.check_open()
+        if self._closed:
+            raise GatewayError("the client is closed")
         try:
             while (connection := self._idle.pop()).process != os.getpid():
                 connection.close()
@@ -291,7 +288,6 @@ class Work:
     _is_used = True
 
     def __init__(self, pool: Pool, in_flight: int, retry_s: float, reorder: bool) -> None:
-        pool.check_open()
         self.pipeline = Pipeline(pool.endpoint, pool.renewed, in_flight, retry_s, reorder)
         self._pool = pool
         self._process = os.getpid()

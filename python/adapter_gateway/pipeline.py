@@ -11,7 +11,7 @@ import contextlib
 from collections import deque
 from typing import Callable, Optional, cast
 
-from .answers import Answer, AnswerReader, MalformedAnswer
+from .answers import DISABLED, OFF, Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message, content
 from .errors import NotSentError, Outcome, OutcomeUnknownError, RefusedError, _Outcome
 
@@ -32,10 +32,6 @@ TOKEN_PAUSE_S = 0.5
 #: Finds another token than that of an endpoint: the endpoint with it, if there is one, and whether the gateway may not have
 #: read its token yet.
 Renewed = Callable[[Endpoint], tuple[Optional[Endpoint], bool]]
-
-#: The type of the problem of a gateway that was switched off.
-_DISABLED = "urn:adapter-gateway:problem:disabled"
-_OFF = "the gateway is off: its settings have switched it off"
 
 
 class Entry(_Outcome):
@@ -165,7 +161,7 @@ class Pipeline:
     def failed(self, reason: str, now: float) -> None:
         """A connection could not be made, or ended before it was of use."""
         if self._is_off:
-            self.give_up(f"{self.endpoint.address}: {_OFF}")
+            self.give_up(f"{self.endpoint.address}: {OFF}")
             return
         self._failure = reason
         self.resume_at = now + PAUSE_S
@@ -254,14 +250,12 @@ class Pipeline:
             entry = self._next()
             detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
             entry.error = error = answer.refusal(entry.message, detail)
-            self._is_off = error.type == _DISABLED
-            if self._is_off:
-                entry.error = error = answer.refusal(entry.message, _OFF)
+            self._is_off = error.type == DISABLED
             if answer.status == 401:
                 self._denied = error
                 self._again.append(entry)
-            elif answer.status == 503 and not self._is_off:
-                self._unavailable(entry, error, now)
+            elif answer.status == 503 and not self._is_off and self._may_wait(error.retry_after_s, now):
+                self._again.append(entry)
             else:
                 entry.is_done = True
         if answer.close:
@@ -269,17 +263,15 @@ class Pipeline:
             self.closing = True
             self._send_anew()
 
-    def _unavailable(self, entry: Entry, error: RefusedError, now: float) -> None:
-        wait_s = RETRY_AFTER_S if error.retry_after_s is None else error.retry_after_s
-        wait_s = max(RETRY_AFTER_MINIMUM_S, min(wait_s, RETRY_AFTER_LIMIT_S))
-        if self._unavailable_at is None:
-            self._unavailable_at = now
+    def _may_wait(self, wait_s: Optional[float], now: float) -> bool:
+        """Returns whether there is time to wait as a 503 says, and does so."""
+        wait_s = max(RETRY_AFTER_MINIMUM_S, min(RETRY_AFTER_S if wait_s is None else wait_s, RETRY_AFTER_LIMIT_S))
+        self._unavailable_at = now if self._unavailable_at is None else self._unavailable_at
         self._window = 1
-        if now + wait_s - self._unavailable_at <= self._retry_s:
-            self._again.append(entry)
-            self.resume_at = now + wait_s
-        else:
-            entry.is_done = True
+        if now + wait_s - self._unavailable_at > self._retry_s:
+            return False
+        self.resume_at = now + wait_s
+        return True
 
     def renew(self, now: float) -> None:
         """Once the token is refused, and all answers have come, goes on with another token, or once more with the same one.
