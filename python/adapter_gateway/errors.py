@@ -57,10 +57,6 @@ class RefusedError(SendError):
         #: The seconds after which the gateway wants to be asked again. Every 503 has them.
         self.retry_after_s = retry_after_s
 
-    def of(self, message: Message) -> RefusedError:
-        """Returns the same refusal for another message."""
-        return RefusedError(self.status, self.type, self.detail, self.pointer, self.retry_after_s, message)
-
 
 class NotSentError(SendError, ConnectionError):
     """The gateway did not get the message: no connection could be made, or it ended before the last byte was sent.

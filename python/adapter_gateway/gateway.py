@@ -19,7 +19,7 @@ from .client import TIMEOUT_S, Client, ClientBase
 from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
-from .inherited import Listeners, watch_options
+from .inherited import Listeners
 from .process import Deliveries, Event, GatewayProcess, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
@@ -172,8 +172,7 @@ class GatewayBase:
             raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
         if sys.is_finalizing():
             # The other threads are frozen, perhaps with a lock held.
-            self._turn = threading.RLock()
-            self._deliveries.make_lock()
+            self._turn, self._deliveries.changed = threading.RLock(), threading.Condition()
         try:
             yield
         finally:
@@ -336,8 +335,12 @@ class GatewayBase:
         if self._replaceable:
             self._listeners = self._listeners or Listeners(listen)
             options["listen"] = listen = [f"fd:{number}" for number in self._listeners.descriptors()]
-        words = [str(find_binary()), "serve", *arguments(options), *watch_options(), *self._extra_arguments]
-        return words, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
+        words = [str(find_binary()), "serve", *arguments(options), "--watch-stdin"]
+        with contextlib.suppress(AttributeError, OSError):
+            # A fork in a C library keeps a copy of the pipe. So the gateway also watches this process, from kernel 5.3 on.
+            os.close(os.pidfd_open(os.getpid()))
+            words.append("--watch-parent")
+        return words + self._extra_arguments, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
 
     def _close_listeners(self) -> None:
         if self._listeners is not None:

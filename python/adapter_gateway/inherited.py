@@ -31,13 +31,8 @@ _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 _copied: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    for copied in list(_copied):
-        copied.after_fork()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=lambda: [copied.after_fork() for copied in list(_copied)])
 
 
 class Lifeline:
@@ -63,16 +58,6 @@ class Lifeline:
             os.close(self._write_ends.pop())
 
     after_fork = close
-
-
-def watch_options() -> list[str]:
-    """Returns the options by which the gateway ends with this process."""
-    try:
-        # A fork in a C library keeps a copy of the pipe. So the gateway also watches the process, from kernel 5.3 on.
-        os.close(os.pidfd_open(os.getpid()))
-    except (AttributeError, OSError):
-        return ["--watch-stdin"]
-    return ["--watch-stdin", "--watch-parent"]
 
 
 class Listeners:

@@ -291,13 +291,14 @@ class Pipeline:
             self.verdict = denied
             self._refuse_all(denied)
 
-    def _refuse_all(self, error: RefusedError) -> None:
+    def _refuse_all(self, denied: RefusedError) -> None:
         self._overtaken()
+        told = (denied.status, denied.type, denied.detail, denied.pointer, denied.retry_after_s)
         # Another thread, which takes messages, may do the same.
         with contextlib.suppress(IndexError):
             while True:
                 entry = self._unsent.popleft()
-                entry.error = error.of(entry.message)
+                entry.error = RefusedError(*told, entry.message)
                 entry.is_done = True
 
     def _send_anew(self) -> None:
@@ -315,7 +316,6 @@ class Pipeline:
         while sent and sent[0].end <= written:
             self._unknown(sent.popleft(), reason)
         self._send_anew()
-        self.closing = True
 
     def _unknown(self, entry: Entry, reason: str) -> None:
         entry.error = OutcomeUnknownError(reason, entry.message)

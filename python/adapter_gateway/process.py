@@ -40,9 +40,8 @@ DELIVERY_TIMEOUT_S = 5.0
 
 LOG_LINES = 20
 
-#: The bytes of one read, which empties a pipe whose size nobody has changed, and of the last one, which empties any.
-_READ_BYTES = 64 * 1024
-_LAST_READ_BYTES = 1024 * 1024
+#: The bytes of one read, which empties a pipe whatever its size: this is the most that Linux gives without privileges.
+_READ_BYTES = 1024 * 1024
 
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
@@ -58,17 +57,13 @@ class Deliveries:
     or never returns, holds up nothing else."""
 
     def __init__(self) -> None:
-        self.make_lock()
+        #: Its lock guards what the threads of a gateway share, and it tells of each change of that.
+        self.changed = threading.Condition()
         #: The call that is being made, and those behind it.
         self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
         self.thread: Optional[threading.Thread] = None
         #: What a function raised that is no `Exception`. The next one who waits gets it.
         self.raised: Optional[BaseException] = None
-
-    def make_lock(self) -> None:
-        """Makes the lock that guards what the threads of a gateway share, and that tells of each change of it. At the end
-        of the interpreter these threads are frozen, perhaps with the lock held, so that another one is made."""
-        self.changed = threading.Condition()
 
     def begin(self) -> None:
         self.thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
@@ -245,11 +240,11 @@ class GatewayProcess:
             raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
 
     def ended(self) -> GatewayEndedError:
+        how = f"ended with status {self.status}"
         if self.status == _UNKNOWN_STATUS:
             how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
-        else:
-            is_signal = self.status is not None and self.status < 0
-            how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
+        elif self.status is not None and self.status < 0:
+            how = f"was ended by signal {-self.status}"
         reason = self._last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
@@ -320,7 +315,7 @@ class GatewayProcess:
     def _take_in(self, is_last: bool) -> None:
         """Takes what the process has written, and waits for nothing."""
         for stream, (take, rest) in list(self._streams.items()):
-            data = stream.read(_LAST_READ_BYTES if is_last else _READ_BYTES)
+            data = stream.read(_READ_BYTES)
             *lines, rest = (rest + (data or b"")).split(b"\n")
             self._streams[stream] = (take, rest)
             if is_last or data == b"":

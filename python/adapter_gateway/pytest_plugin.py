@@ -15,6 +15,7 @@ _MARKER = (
 scope="session", all tests with the same options share one gateway'
 )
 
+_Maker = Callable[..., contextlib.AbstractContextManager[testing.GatewayForTests]]
 _SHOWN = pytest.StashKey[testing.GatewayForTests]()
 
 
@@ -23,17 +24,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def _shared_gateway() -> Iterator[Callable[..., testing.GatewayForTests]]:
-    """Returns the gateway of the session with these options."""
+def _shared_gateway() -> Iterator[_Maker]:
+    """Lends the gateway of the session with these options, and ends it with the session."""
     with contextlib.ExitStack() as stack:
         running: dict[str, testing.GatewayForTests] = {}
 
-        def shared(**options: Any) -> testing.GatewayForTests:
+        def shared(**options: Any) -> contextlib.nullcontext[testing.GatewayForTests]:
             key = repr(sorted(options.items()))
             if key not in running:
                 running[key] = stack.enter_context(testing.gateway(**options))
             running[key].begin()
-            return running[key]
+            return contextlib.nullcontext(running[key])
 
         yield shared
 
@@ -50,9 +51,8 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[testing.GatewayForTests]
     scope = options.pop("scope")
     if scope not in ("function", "session"):
         raise pytest.UsageError(f"the scope of a gateway is function or session, and not {scope!r}")
-    with contextlib.ExitStack() as stack:
-        shared = request.getfixturevalue("_shared_gateway") if scope == "session" else None
-        running = shared(**options) if shared else stack.enter_context(testing.gateway(**options))
+    made: _Maker = request.getfixturevalue("_shared_gateway") if scope == "session" else testing.gateway
+    with made(**options) as running:
         request.node.stash[_SHOWN] = running
         yield running
 

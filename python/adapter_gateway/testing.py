@@ -219,6 +219,4 @@ class GatewayForTests:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    if escape["code"]:
-        return chr(int(escape["code"], 16))
-    return _LETTERS.get(escape["letter"], escape["letter"])
+    return chr(int(escape["code"], 16)) if escape["code"] else _LETTERS.get(escape["letter"], escape["letter"])
