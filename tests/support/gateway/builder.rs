@@ -19,8 +19,6 @@ pub(crate) struct Builder {
     settings: Option<String>,
     by_default_path: bool,
     token: String,
-    listen: Vec<String>,
-    bus: Vec<String>,
     io: &'static str,
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
@@ -42,8 +40,6 @@ impl Builder {
             settings: Some(enabled(&token)),
             by_default_path: false,
             token,
-            listen: Vec::new(),
-            bus: Vec::new(),
             io: io_mode(),
             expected_io: io_mode(),
             io_uring_refusal: None,
@@ -82,21 +78,18 @@ impl Builder {
     }
 
     /// Listens on this address, instead of on [`ANY_PORT`].
-    pub(crate) fn listen(mut self, address: SocketAddr) -> Self {
-        self.listen.push(address.to_string());
-        self
+    pub(crate) fn listen(self, address: SocketAddr) -> Self {
+        self.arguments(["--listen", &address.to_string()])
     }
 
     /// Listens at this path, instead of on [`ANY_PORT`].
-    pub(crate) fn listen_at(mut self, path: &Path) -> Self {
-        self.listen.push(format!("unix:{}", path.display()));
-        self
+    pub(crate) fn listen_at(self, path: &Path) -> Self {
+        self.arguments(["--listen", &format!("unix:{}", path.display())])
     }
 
     /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is shared.
-    pub(crate) fn inherit(mut self, socket: &impl AsFd) -> Self {
-        self.listen.push("fd:3".to_owned());
-        self.passes(socket, "exec 3<&0 </dev/null")
+    pub(crate) fn inherit(self, socket: &impl AsFd) -> Self {
+        self.arguments(["--listen", "fd:3"]).passes(socket, "exec 3<&0 </dev/null")
     }
 
     /// Passes this descriptor as stdin to a shell, which runs this script first.
@@ -111,21 +104,17 @@ impl Builder {
     }
 
     /// Publishes to this endpoint, instead of on an endpoint of its own that nothing connects to.
-    pub(crate) fn connect(mut self, endpoint: &str) -> Self {
-        self.bus.extend(["--connect".to_owned(), endpoint.to_owned()]);
-        self
+    pub(crate) fn connect(self, endpoint: &str) -> Self {
+        self.arguments(["--connect", endpoint])
     }
 
-    pub(crate) fn bind(mut self, endpoint: &str) -> Self {
-        self.bus.extend(["--bind".to_owned(), endpoint.to_owned()]);
-        self
+    pub(crate) fn bind(self, endpoint: &str) -> Self {
+        self.arguments(["--bind", endpoint])
     }
 
     /// Publishes through a hub of its own alone, with these endpoints of its publishers' and its subscribers' side.
-    pub(crate) fn only_hub(mut self, publishers: &str, subscribers: &str) -> Self {
-        let arguments = ["--hub", "--hub-publishers", publishers, "--hub-subscribers", subscribers];
-        self.bus.extend(arguments.map(str::to_owned));
-        self
+    pub(crate) fn only_hub(self, publishers: &str, subscribers: &str) -> Self {
+        self.arguments(["--hub", "--hub-publishers", publishers, "--hub-subscribers", subscribers])
     }
 
     pub(crate) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
@@ -259,17 +248,15 @@ impl Builder {
         } else {
             command.arg("--settings").arg(settings.path());
         }
-        if self.listen.is_empty() {
+        let has_any = |options: &[&str]| self.arguments.iter().any(|argument| options.contains(&argument.as_str()));
+        if !has_any(&["--listen"]) {
             command.args(["--listen", &ANY_PORT.to_string()]);
         }
-        for place in &self.listen {
-            command.args(["--listen", place]);
-        }
-        if self.bus.is_empty() {
+        if !has_any(&["--connect", "--bind", "--hub"]) {
             let endpoint = settings.config_home().join("bus");
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
-        command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
+        command.args(["--io", self.io]).args(&self.arguments);
         if let Some(script) = &self.script {
             command = after(script, &command);
         }
