@@ -1,38 +1,17 @@
 //! The start of a peer: its command line, its socket, and the line that says that it serves.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use adapter_gateway::http::admission::ENDPOINT;
 use argh::FromArgs;
 use serde_json::json;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket, Type};
 
 use crate::Outcome;
 
 /// Connections that the kernel completes before they are accepted, as many as in the gateway.
 const BACKLOG: i32 = 4096;
-
-/// Where a peer listens.
-pub(crate) enum ListenAddress {
-    /// On an address, by TCP.
-    Tcp(SocketAddr),
-    /// On a Unix socket of this path.
-    Unix(PathBuf),
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some(path) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|error| format!("{text}: {error}")),
-        }
-    }
-}
 
 /// A server that the gateway is compared with. PEER_TOKEN holds the token.
 #[derive(FromArgs)]
@@ -46,8 +25,8 @@ pub(crate) struct Arguments {
     hub: Option<String>,
 
     /// where to listen: ADDR:PORT, with port 0 for any; a canned answer takes unix:PATH too
-    #[argh(option, default = "ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))")]
-    listen: ListenAddress,
+    #[argh(option, default = "String::from(\"127.0.0.1:0\")")]
+    listen: String,
 
     /// certificate chain in PEM; ignored by a peer without https
     #[argh(option)]
@@ -70,12 +49,12 @@ impl Arguments {
     }
 
     /// Listens with the backlog of the gateway.
-    pub(crate) fn listen(&self) -> io::Result<Socket> {
-        let (domain, address) = match &self.listen {
-            ListenAddress::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
-            ListenAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+    pub(crate) fn listen(&self) -> Outcome<Socket> {
+        let address = match self.listen.strip_prefix("unix:") {
+            Some(path) => SockAddr::unix(path)?,
+            None => self.listen.parse::<SocketAddr>()?.into(),
         };
-        let socket = Socket::new(domain, Type::STREAM.nonblocking(), None)?;
+        let socket = Socket::new(address.domain(), Type::STREAM.nonblocking(), None)?;
         socket.bind(&address)?;
         socket.listen(BACKLOG)?;
         Ok(socket)

@@ -106,7 +106,7 @@ fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the bytes before the next CRLF.
-fn take_line<'i>(rest: &mut &'i [u8]) -> Option<&'i [u8]> {
+pub(super) fn take_line<'i>(rest: &mut &'i [u8]) -> Option<&'i [u8]> {
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
     let line = &rest[..end];
     *rest = &rest[end + 2..];

@@ -5,6 +5,7 @@ use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use adapter_gateway::http::h1::{RequestFault, Version};
 
+use super::chunks::take_line;
 use super::pieces::ways;
 
 /// `--max-head` of these properties: short, so that the limit is met.
@@ -73,8 +74,9 @@ fn search(pieces: &[&[u8]]) -> Result<Option<usize>, RequestFault> {
 
 /// Reads `bytes` by splitting at CRLF and at the first colon, and compares what counts.
 fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
-    let text = bytes.strip_suffix(b"\r\n\r\n").unwrap();
-    let lines: Vec<&[u8]> = split_crlf(text);
+    let mut text = bytes.strip_suffix(b"\r\n").unwrap();
+    let lines: Vec<&[u8]> = std::iter::from_fn(|| take_line(&mut text)).collect();
+    assert!(text.is_empty(), "each line has its end");
     // RFC 9112 §2.2, RFC 9110 §5.5: no control byte but the tab, and no CR or LF but those between lines.
     assert!(lines.iter().all(|line| line.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t')));
     let fields: Vec<(String, &[u8])> = lines[1..].iter().map(|line| field(line)).collect();
@@ -104,17 +106,6 @@ fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
             assert_eq!(if number.is_empty() { "0" } else { number }, length.to_string());
         }
     }
-}
-
-fn split_crlf(text: &[u8]) -> Vec<&[u8]> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"\r\n") {
-        lines.push(&rest[..at]);
-        rest = &rest[at + 2..];
-    }
-    lines.push(rest);
-    lines
 }
 
 /// `field-name ":" OWS field-value OWS` (RFC 9112 §5), the name in lower case.

@@ -26,7 +26,7 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(request("HEAD", "/", b"", b"")),
         1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
         1 => select(vec![
-            post(MESSAGE).replacen(b"HTTP/1.1", b"HTTP/1.0"),
+            http_1_0(),
             request("POST", super::bytes::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
             chunked(b"2\r\n{}x"),
             b"garbage\r\n\r\n".to_vec(),
@@ -34,15 +34,9 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-trait Replacen {
-    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8>;
-}
-
-impl Replacen for Vec<u8> {
-    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8> {
-        let at = self.windows(from.len()).position(|window| window == from).unwrap();
-        [&self[..at], to, &self[at + from.len()..]].concat()
-    }
+/// Returns a request with a version that closes the connection behind it.
+fn http_1_0() -> Vec<u8> {
+    String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes()
 }
 
 /// Returns `content` in chunks that end at these places.

@@ -52,7 +52,14 @@ enum Phase {
     Linger,
 }
 
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Between(0)
+    }
+}
+
 /// Times are counted from the start of the world.
+#[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) life: u32,
     pub(crate) requests: Vec<Request>,
@@ -90,30 +97,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(life: u32) -> Self {
         let now = World::now();
-        Self {
-            life,
-            requests: Vec::new(),
-            is_tls: false,
-            is_inherited: false,
-            read: 0,
-            heads: Vec::new(),
-            unsent: Vec::new(),
-            output: Vec::new(),
-            answers: Vec::new(),
-            interim: 0,
-            published: Vec::new(),
-            served_at: None,
-            is_ending_at_once: false,
-            phase: Phase::Between(0),
-            phase_at: now,
-            blocked_at: None,
-            freed_at: now,
-            is_end_read: false,
-            called_at: now,
-            broken_at: None,
-            is_aborted: false,
-            is_closed: false,
-        }
+        Self { life, phase_at: now, freed_at: now, called_at: now, ..Self::default() }
     }
 
     /// The gateway waits until it can read. What it waited for before must have ended in time.
