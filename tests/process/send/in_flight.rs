@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,9 +38,18 @@ impl Server {
         command
     }
 
-    /// Starts `send` with so many lines, and accepts its connection.
-    fn send_lines(&self, count: usize) -> (Process, Accepted) {
-        (Process::spawn(&mut self.send(file(&lines(count)))), self.accept())
+    /// Runs `send` with so many lines and these options. In each step of a connection, the lines with these numbers come
+    /// and are answered so. Returns what `send` says when it ends with this status.
+    fn play(&self, count: usize, options: &[&str], connections: &[&[(Range<usize>, Vec<u8>)]], status: i32) -> String {
+        let mut send = Process::spawn(self.send(file(&lines(count))).args(options));
+        for steps in connections {
+            let mut connection = self.accept();
+            for (numbers, answer) in *steps {
+                assert_eq!(connection.requests(numbers.len()), topics(numbers.clone()));
+                connection.answer(answer);
+            }
+        }
+        send.finish(status).stderr
     }
 
     fn accept(&self) -> Accepted {
@@ -87,7 +97,8 @@ fn topics(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
 #[test]
 fn sixty_four_lines_are_in_flight() {
     let server = Server::start();
-    let (mut send, mut connection) = server.send_lines(100);
+    let mut send = Process::spawn(&mut server.send(file(&lines(100))));
+    let mut connection = server.accept();
     assert_eq!(connection.requests(64), topics(1..=64));
     connection.0.get_ref().set_nonblocking(true).unwrap();
     assert!(connection.0.fill_buf().is_err(), "a 65th request");
@@ -100,25 +111,16 @@ fn sixty_four_lines_are_in_flight() {
 
 #[test]
 fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
-    let server = Server::start();
-    for keeps_going in [false, true] {
-        let mut send = server.send(file(&lines(100)));
-        let mut send = Process::spawn(send.args(keeps_going.then_some("--keep-going")));
-        let mut connection = server.accept();
-        assert_eq!(connection.requests(64), topics(1..=64));
-        connection.answer(&TAKEN.repeat(3));
-        // With half of an answer, and everything read, so that the end is no reset.
-        connection.answer(&TAKEN[..20]);
-        drop(connection);
-        if keeps_going {
-            let mut connection = server.accept();
-            assert_eq!(connection.requests(36), topics(65..=100));
-            connection.answer(&TAKEN.repeat(36));
-        }
-        let Transcript { stderr, .. } = send.finish(1);
+    // With half of an answer, and everything read, so that the end is no reset.
+    let broken = [&TAKEN.repeat(3), &TAKEN[..20]].concat();
+    let (first, second) = ([(1..65, broken)], [(65..101, TAKEN.repeat(36))]);
+    for (options, connections, end) in [
+        (&[][..], &[&first[..]][..], "; unsent: lines 65-67 and everything behind line 67\n"),
+        (&["--keep-going"], &[&first, &second], "in doubt\n"),
+    ] {
+        let stderr = Server::start().play(100, options, connections, 1);
         let doubt = "warning: lines 4-64 are in doubt, and not sent again: the gateway closed the connection";
         assert!(stderr.contains(doubt), "{stderr}");
-        let end = if keeps_going { "in doubt\n" } else { "; unsent: lines 65-67 and everything behind line 67\n" };
         assert!(stderr.contains("error: 61 lines in doubt") && stderr.ends_with(end), "{stderr}");
     }
 }
@@ -130,13 +132,8 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     let page = |status| {
         format!("HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>").into_bytes()
     };
-    let server = Server::start();
-    let mut send = server.send(file(&lines(4)));
-    let mut send = Process::spawn(send.arg("--keep-going"));
-    let mut connection = server.accept();
-    assert_eq!(connection.requests(4), topics(1..=4));
-    connection.answer(&[page(502), TAKEN.to_vec(), page(504), page(403)].concat());
-    let Transcript { stderr, .. } = send.finish(1);
+    let answers = [page(502), TAKEN.to_vec(), page(504), page(403)].concat();
+    let stderr = Server::start().play(4, &["--keep-going"], &[&[(1..5, answers)]], 1);
     for (line, status) in [(1, 502), (3, 504)] {
         let doubt = format!("warning: line {line} is in doubt, and not sent again: a proxy answers {status}, and");
         assert!(stderr.contains(&doubt), "{stderr}");
@@ -147,31 +144,18 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
 /// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection.
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
-    let server = Server::start();
-    let (mut send, mut connection) = server.send_lines(10);
-    assert_eq!(connection.requests(10), topics(1..=10));
-    let taken = String::from_utf8_lossy(TAKEN);
-    connection.answer(taken.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes());
-    let mut connection = server.accept();
-    assert_eq!(connection.requests(9), topics(2..=10));
-    connection.answer(&TAKEN.repeat(9));
-    send.finish(0);
+    let closing = String::from_utf8_lossy(TAKEN).replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes();
+    Server::start().play(10, &[], &[&[(1..11, closing)], &[(2..11, TAKEN.repeat(9))]], 0);
 }
 
 #[test]
 fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     const LATER: &[u8] = b"HTTP/1.1 503 X\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
-    let server = Server::start();
-    let (mut send, mut connection) = server.send_lines(10);
-    assert_eq!(connection.requests(10), topics(1..=10));
+    let answers = [&TAKEN.repeat(2), LATER, TAKEN, LATER, &TAKEN.repeat(5)].concat();
     let started = Instant::now();
-    connection.answer(&[&TAKEN.repeat(2), LATER, TAKEN, LATER, &TAKEN.repeat(5)].concat());
-    assert_eq!(connection.request(), "t/3");
+    let steps = [(1..11, answers), (3..4, TAKEN.to_vec()), (5..6, TAKEN.to_vec())];
+    let stderr = Server::start().play(10, &[], &[&steps], 0);
     assert!(started.elapsed().as_secs_f64() >= 0.9, "it waits as told");
-    connection.answer(TAKEN);
-    assert_eq!(connection.request(), "t/5");
-    connection.answer(TAKEN);
-    let Transcript { stderr, .. } = send.finish(0);
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
     assert!(stderr.contains("6 lines behind it went ahead"), "{stderr}");
 }
@@ -188,11 +172,7 @@ fn what_is_no_gateway_is_4() {
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
     ] {
-        let server = Server::start();
-        let (mut send, mut connection) = server.send_lines(1);
-        connection.request();
-        connection.answer(stranger);
-        let Transcript { stderr, .. } = send.finish(4);
+        let stderr = Server::start().play(1, &[], &[&[(1..2, stranger.to_vec())]], 4);
         assert!(stderr.contains("is no gateway") && stderr.contains("line 1 is in doubt"), "{stderr}");
     }
 }
@@ -238,13 +218,9 @@ fn a_token_that_was_just_written_is_tried_once_more() {
         let age = Duration::from_secs(if is_young { 0 } else { 60 });
         let settings = std::fs::File::options().write(true).open(server.settings.path()).unwrap();
         settings.set_modified(std::time::SystemTime::now() - age).unwrap();
-        let mut send = Process::spawn(&mut server.send(file(&lines(1))));
-        for answer in answers {
-            let mut connection = server.accept();
-            assert_eq!(connection.request(), "t/1");
-            connection.answer(answer);
-        }
-        assert_eq!(send.wait_exit(PATIENCE).code(), Some(status), "{is_young}, {answers:?}");
+        let connections: Vec<_> = answers.iter().map(|answer| [(1..2, answer.to_vec())]).collect();
+        let connections: Vec<&[_]> = connections.iter().map(|steps| steps.as_slice()).collect();
+        server.play(1, &[], &connections, status);
     }
 }
 
@@ -319,11 +295,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
 fn a_gateway_that_is_switched_off_is_told_as_such() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
-    let server = Server::start();
-    let (mut send, mut connection) = server.send_lines(3);
-    connection.requests(3);
-    connection.answer(&[TAKEN, OFF].concat());
-    let Transcript { stderr, .. } = send.finish(3);
+    let stderr = Server::start().play(3, &[], &[&[(1..4, [TAKEN, OFF].concat())]], 3);
     assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
     assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
 }
