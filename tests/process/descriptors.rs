@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::{Signal, geteuid};
 
-use crate::endurance::wait_for_connections;
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::process::{Process, Transcript, after, binary};
@@ -39,12 +38,12 @@ fn clients_in_every_state(gateway: &Gateway) -> Vec<RawClient> {
 fn connections_that_end_because_the_api_is_switched_off_leave_none() {
     let mut gateway = Gateway::serve().start();
     gateway.post(FINE).assert_accepted();
-    wait_for_connections(&mut gateway, 0);
+    gateway.wait_count("connections", 0);
     let open = descriptors(gateway.id());
     let clients = clients_in_every_state(&gateway);
-    eventually("all are accepted", || (gateway.stats()["connections_accepted"] == 1 + clients.len()).then_some(()));
+    gateway.wait_count("connections_accepted", 1 + clients.len());
     gateway.disable();
-    wait_for_connections(&mut gateway, 0);
+    gateway.wait_count("connections", 0);
     gateway.enable("of-the-test");
     eventually("the descriptors are closed", || (descriptors(gateway.id()) == open).then_some(()));
 }

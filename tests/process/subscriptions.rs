@@ -7,16 +7,6 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, temporary_endpoint};
 
-/// Waits until the gateway has published `published` messages, and returns its counters.
-fn stats_after(gateway: &mut Gateway, published: u64) -> Value {
-    eventually("the messages are published", || Some(gateway.stats()).filter(|stats| stats["published"] == published))
-}
-
-/// Waits until the gateway knows of so many subscriptions.
-fn wait_for_subscriptions(gateway: &mut Gateway, count: u64) {
-    eventually("the subscriptions", || (gateway.stats()["subscriptions"] == count).then_some(()));
-}
-
 fn post(gateway: &Gateway, topic: &str) {
     gateway.post(Message::new(topic, "{}").body()).assert_accepted();
 }
@@ -31,38 +21,33 @@ fn gateway_with(option: &str) -> (Gateway, String, TempDir) {
     (gateway, subscribers, directory)
 }
 
-/// Waits until so many messages are counted.
-fn wait_unsubscribed(gateway: &mut Gateway, count: u64) {
-    eventually("the unsubscribed messages", || (gateway.stats()["unsubscribed"] == count).then_some(()));
-}
-
 #[test]
 fn messages_that_nobody_has_subscribed_to_are_counted() {
     for option in ["--bind", "--hub"] {
         let (mut gateway, endpoint, _directory) = gateway_with(option);
         assert_eq!(gateway.stats()["subscriptions"], 0, "{option}");
         post(&gateway, "core/x");
-        wait_unsubscribed(&mut gateway, 1);
+        gateway.wait_count("unsubscribed", 1);
 
         let subscribers = ["core/", "a", "core/"].map(|prefix| Subscriber::connected(&endpoint, prefix));
         // The two that subscribe to the same prefix count as one subscription, so the last one may still be connecting.
-        wait_for_subscriptions(&mut gateway, 2);
+        gateway.wait_count("subscriptions", 2);
         for topic in ["core/x", "a", "ab", "core"] {
             post(&gateway, topic);
         }
-        wait_unsubscribed(&mut gateway, 2);
+        gateway.wait_count("unsubscribed", 2);
         for (subscriber, topic) in subscribers.iter().skip(1).zip(["a"]) {
             assert_eq!(subscriber.next().topic, topic);
         }
         drop(subscribers);
-        wait_for_subscriptions(&mut gateway, 0);
+        gateway.wait_count("subscriptions", 0);
         post(&gateway, "a");
-        wait_unsubscribed(&mut gateway, 3);
+        gateway.wait_count("unsubscribed", 3);
         // A subscription to everything matches every message.
         let _subscribers = ["", "x"].map(|prefix| Subscriber::connected(&endpoint, prefix));
-        wait_for_subscriptions(&mut gateway, 2);
+        gateway.wait_count("subscriptions", 2);
         post(&gateway, "anything");
-        let stats = stats_after(&mut gateway, 7);
+        let stats = gateway.wait_count("published", 7);
         assert_eq!((&stats["subscriptions"], &stats["unsubscribed"]), (&json!(2), &json!(3)), "{stats}");
     }
 }
@@ -77,7 +62,7 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
     for option in ["--bind", "--hub"] {
         let (mut gateway, endpoint, _directory) = gateway_with(option);
         let _subscriber = Subscriber::connected(&endpoint, "core/");
-        wait_for_subscriptions(&mut gateway, 1);
+        gateway.wait_count("subscriptions", 1);
         for topic in ["core/x", "core", "core/x", "core", "cor\u{202e}e"] {
             post(&gateway, topic);
         }
@@ -135,10 +120,10 @@ fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
         (0..3).for_each(|_| post(&gateway, "core/x"));
         assert_eq!(gateway.log().matches("subscriptions at").count(), 1, "no message logs them");
         let _subscriber = Subscriber::connected(&endpoint, "core/\n\x1b[2J");
-        wait_for_subscriptions(&mut gateway, 1);
+        gateway.wait_count("subscriptions", 1);
         gateway.expect_log(r#"subscriptions at the bound endpoints: 1: "core/\n\u{1b}[2J""#);
         let _more: Vec<_> = (0..30).map(|number| Subscriber::connected(&endpoint, &format!("z{number}"))).collect();
-        wait_for_subscriptions(&mut gateway, 31);
+        gateway.wait_count("subscriptions", 31);
         gateway.expect_log(", and 11 more\n");
     }
 }

@@ -45,27 +45,25 @@ fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
     gateway.terminate();
 }
 
-/// The settings, the certificate and the options of `--plain` do not matter to it.
+/// Without an address, no certificate is made.
 #[test]
-fn without_an_address_no_certificate_is_made() {
-    let (_directory, path) = socket_path();
-    let mut gateway = Gateway::serve().https().listen_at(&path).start();
-    Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
-    let made = std::fs::read_dir(gateway.settings.path().parent().unwrap()).unwrap();
-    let made: Vec<_> = made.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert!(!made.iter().any(|name| name.contains("gateway-")), "{made:?}");
-    gateway.terminate();
-}
-
-#[test]
-fn it_speaks_http_beside_an_address_in_https() {
-    let (_directory, path) = socket_path();
-    let mut gateway = Gateway::serve().https().listen(ANY_PORT).listen_at(&path).spawn();
-    let urls = [(); 2].map(|()| gateway.wait_event("listening")["url"].as_str().unwrap().to_owned());
-    assert!(urls[0].starts_with("https://127.0.0.1:"), "{urls:?}");
-    assert_eq!(urls[1], UNIX_URL);
-    Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
-    gateway.terminate();
+fn it_speaks_http_beside_an_address_in_https_and_without_one() {
+    for has_address in [true, false] {
+        let (_directory, path) = socket_path();
+        let builder = Gateway::serve().https();
+        let builder = if has_address { builder.listen(ANY_PORT) } else { builder };
+        let mut gateway = builder.listen_at(&path).spawn();
+        if has_address {
+            let event = gateway.wait_event("listening");
+            assert!(event["url"].as_str().unwrap().starts_with("https://127.0.0.1:"), "{event}");
+        }
+        assert_eq!(gateway.wait_event("listening")["url"], UNIX_URL);
+        Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
+        let made = std::fs::read_dir(gateway.settings.path().parent().unwrap()).unwrap();
+        let has_pair = made.into_iter().any(|entry| entry.unwrap().file_name().to_str().unwrap().contains("gateway-"));
+        assert_eq!(has_pair, has_address);
+        gateway.terminate();
+    }
 }
 
 #[test]

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::hub_process::Deployment;
 use super::stopping::wait_ended;
+use crate::support::PATIENCE;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::load::{Load, Outcome, accepted, message, refused_as};
 use crate::support::net::dead_endpoint;
 use crate::support::report::{DeliveryReport, take_all};
 use crate::support::request::Request;
-use crate::support::{PATIENCE, eventually};
 
 /// Stops the gateway with SIGTERM and returns its last event.
 fn stop(gateway: &mut Gateway) -> Value {
@@ -79,7 +79,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
         }
         answers.insert(status.to_string(), times.into());
     }
-    eventually("the end of all connections", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
+    fixture.gateway.wait_count("connections", 0);
 
     // Ten connections stay open after one request each.
     let request = fixture.request(message(0, 0, "").body());
@@ -88,9 +88,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     bytes_out += open.iter_mut().map(accepted_answer_bytes).sum::<usize>();
     answers.insert("200".into(), 15.into());
     // An answer is counted after it is written, so a client may read it before it is counted.
-    let stats = eventually("as many bytes out as were read", || {
-        Some(fixture.gateway.stats()).filter(|stats| stats["bytes_out"] == bytes_out)
-    });
+    let stats = fixture.gateway.wait_count("bytes_out", bytes_out);
     assert_eq!(stats["connections"], 10, "{stats}");
     assert_eq!(stats["connections_accepted"], connections + 10, "{stats}");
     assert!(stats["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{stats}");
@@ -154,7 +152,7 @@ fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
             unavailable as u64
         );
         deployment.hub().signal(Signal::CONT);
-        eventually("an empty queue", || (deployment.gateway.stats()["queue_depth"] == 0).then_some(()));
+        deployment.gateway.wait_count("queue_depth", 0);
         DeliveryReport::of(&answers, &take_all(&deployment.gateway, &deployment.subscriber)).assert_nothing_lost();
     }
 }

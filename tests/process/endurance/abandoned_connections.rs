@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{connections, wait_for_the_end_of};
+use super::connections;
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -66,7 +66,8 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
     for number in 0..FIRST {
         abandon_connection(&gateway, number, &mut waiting);
     }
-    wait_for_the_end_of(&mut gateway, FIRST);
+    gateway.wait_count("connections_accepted", FIRST);
+    gateway.wait_count("connections", 0);
     let (descriptors_before, resident_before) = (descriptors(gateway.id()), resident_kib(gateway.id()));
 
     let pipeline = gateway.request(FINE).bytes().repeat(500);
@@ -83,7 +84,8 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
         abandon_connection(&gateway, number, &mut waiting);
     }
     // The clients that do not read or that wait are still connected: only the timeouts end these connections.
-    wait_for_the_end_of(&mut gateway, FIRST + NOT_READING + ABANDONED);
+    gateway.wait_count("connections_accepted", FIRST + NOT_READING + ABANDONED);
+    gateway.wait_count("connections", 0);
     let left = || descriptors(gateway.id()).checked_sub(descriptors_before).filter(|&left| left > 0);
     eventually("the descriptors are closed", || left().is_none().then_some(()));
     let growth = resident_kib(gateway.id()).saturating_sub(resident_before);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{assert_idle, take_all_descriptors, wait_for_connections};
+use super::{assert_idle, take_all_descriptors};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -63,7 +63,7 @@ fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
     connected.pop();
     wait_answered(&mut last);
     drop((last, connected, sixth, seventh));
-    wait_for_connections(&mut gateway, 0);
+    gateway.wait_count("connections", 0);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::io::Read;
 use std::net::Shutdown;
 
-use super::{accepted_connections, wait_for_connections};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -41,7 +40,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
     for request in [request.clone(), request.clone().chunked(BODY_BYTES - 64)] {
         let part = &request.bytes()[..request.head().len() + SENT_BYTES];
         let refused_before = refusals(&mut gateway);
-        let accepted_before = accepted_connections(&mut gateway);
+        let accepted_before = gateway.stats()["connections_accepted"].as_u64().unwrap() as usize;
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
         for client in &mut clients {
             client.send(part);
@@ -55,10 +54,9 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         println!("{before} KiB before, {resident} KiB then, {most} KiB at most");
         assert!(resident <= most, "{resident} KiB, and {before} KiB before");
         // A connection that waits in the backlog until now would announce its body only after the others have closed.
-        let accepted = accepted_before + CLIENTS as u64;
-        eventually("the connections", || (accepted_connections(&mut gateway) >= accepted).then_some(()));
+        gateway.wait_count("connections_accepted", accepted_before + CLIENTS);
         drop(clients);
-        wait_for_connections(&mut gateway, 0);
+        gateway.wait_count("connections", 0);
         // The whole budget is free again.
         gateway.post(&body).assert_accepted();
     }

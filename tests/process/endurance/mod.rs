@@ -22,22 +22,6 @@ fn connections(gateway: &mut Gateway) -> u64 {
     gateway.stats()["connections"].as_u64().expect("a count of connections")
 }
 
-/// Returns the number of connections that were ever accepted.
-fn accepted_connections(gateway: &mut Gateway) -> u64 {
-    gateway.stats()["connections_accepted"].as_u64().expect("a count of connections")
-}
-
-/// Waits until all of this number of connections were accepted, and are closed.
-fn wait_for_the_end_of(gateway: &mut Gateway, all: usize) {
-    crate::support::eventually("the connections", || (accepted_connections(gateway) == all as u64).then_some(()));
-    wait_for_connections(gateway, 0);
-}
-
-/// Waits until this number of connections is open.
-pub(crate) fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
-    crate::support::eventually("the connections", || (connections(gateway) == wanted).then_some(()));
-}
-
 /// Connects clients until no descriptor of the gateway is free, serves each of them, and returns them with the former
 /// limit of descriptors. The limit applies to the numbers of descriptors: free numbers below it are used first. The first
 /// client stands for at least one request, also where no number below the highest is free.

@@ -83,7 +83,7 @@ fn check((way, messages, release): (Way, Messages, Release)) {
             assert_eq!(received.filter(is_no_probe).take(messages.count).count(), messages.count);
         }
     }
-    eventually("an empty queue", || (gateway.stats()["queue_depth"] == 0).then_some(()));
+    gateway.wait_count("queue_depth", 0);
     let mut lowest = held;
     eventually("the memory is given back", || {
         lowest = lowest.min(resident_kib(gateway.id()));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{connections, wait_for_connections};
+use super::connections;
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::SHORTEST_TIMEOUT;
@@ -70,6 +70,6 @@ fn a_client_that_reads_one_byte_at_a_time_is_disconnected() {
         assert!(since.elapsed() < PATIENCE, "the connection was not closed in time");
     }
     drop(client);
-    wait_for_connections(&mut gateway, 0);
+    gateway.wait_count("connections", 0);
     gateway.post(FINE).assert_accepted();
 }

@@ -42,7 +42,7 @@ fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline(
             let counted = count(&stats, "published") + count(&stats, "queue_depth");
             assert_eq!(count(&stats, "accepted"), counted, "{stats}");
         }
-        eventually("the queue is full", || (count(&rig.gateway.stats(), "queue_depth") == 200).then_some(()));
+        rig.gateway.wait_count("queue_depth", 200);
         let poster = posting.finish();
         let (lateness, asked) = (Lateness::watch(), Instant::now());
         rig.gateway.signal(Signal::TERM);
@@ -62,12 +62,9 @@ fn how_late_the_latest_is_told() {
     side_by_side(SIDES, |side| {
         let mut rig = open(side);
         // The bus thread answers a peer before it tells how many there are.
-        let expect_subscribers = |rig: &mut Rig, expected| {
-            eventually("subscribers", || (count(&rig.gateway.stats(), "subscribers") == expected).then_some(()));
-        };
-        expect_subscribers(&mut rig, 1);
+        rig.gateway.wait_count("subscribers", 1);
         let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
-        expect_subscribers(&mut rig, 2);
+        rig.gateway.wait_count("subscribers", 2);
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
         eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
         let late = |rig: &mut Rig| {
@@ -81,7 +78,7 @@ fn how_late_the_latest_is_told() {
         eventually("it is later", || Some(late(&mut rig)).filter(|(_, later)| *later >= seconds + 1.0));
         drop(staller);
         eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));
-        expect_subscribers(&mut rig, 1);
+        rig.gateway.wait_count("subscribers", 1);
         rig.gateway.terminate();
     });
 }

@@ -51,7 +51,7 @@ fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
                 socket
             })
             .collect();
-        eventually("all are connected", || (rig.gateway.stats()["subscriptions"] == SUBSCRIBERS + 1).then_some(()));
+        rig.gateway.wait_count("subscriptions", SUBSCRIBERS + 1);
         let ticks = ticks(&rig.gateway);
         println!("{side:?}, {transport:?}: {ticks} ticks");
         assert!(ticks <= IDLE_TICKS, "{side:?}, {transport:?}: {ticks} ticks");

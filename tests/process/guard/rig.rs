@@ -113,6 +113,8 @@ impl Rig {
         rig.gateway.wait_subscribed("the bound endpoints");
         let message = rig.publish();
         assert_eq!(rig.subscriber.next(), message);
+        // A message may count as published a moment after it has arrived.
+        rig.gateway.wait_count("published", 1);
         rig.resident_before_kib = resident_kib(rig.gateway.id());
         rig
     }

@@ -144,7 +144,7 @@ fn one_peer_more_than_the_bound_is_refused() {
         peer
     };
     let mut peers: Vec<_> = (0..PEERS).map(|number| connect(&number.to_string())).collect();
-    eventually("all are connected", || (rig.gateway.stats()["subscriptions"] == PEERS + 1).then_some(()));
+    rig.gateway.wait_count("subscriptions", PEERS + 1);
     let newcomer = connect("newcomer");
     eventually("the newcomer is refused", || (rig.gateway.stats()["peers"]["refused"] != 0).then_some(()));
     rig.gateway.expect_log("the bus refuses peers: as many as it may have are connected");

@@ -104,11 +104,6 @@ fn assert_hardly_longer(waited: Duration, at_rest: Duration, lateness: &Lateness
     assert!(waited < at_rest + MOST_LONGER + allowance, "{waited:?}, {at_rest:?} at rest");
 }
 
-/// Waits until no other peer's subscription is left.
-fn wait_until_alone(rig: &mut Rig) {
-    eventually("the subscriptions are forgotten", || (rig.gateway.stats()["subscriptions"] == 1).then_some(()));
-}
-
 #[test]
 fn peers_that_come_and_go_hold_nobody_up() {
     for prefix_bytes in [20, 1_000] {
@@ -133,7 +128,7 @@ fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     let (at_rest, _) = longest_wait(&rig, AT_REST);
     let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
     drop(resting);
-    wait_until_alone(&mut rig);
+    rig.gateway.wait_count("subscriptions", 1);
 
     let lateness = Lateness::watch();
     let turnover = turnover(&endpoint, &peers);
@@ -142,7 +137,7 @@ fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     assert!(visits > PEERS, "only {visits} visits");
     assert_hardly_longer(in_turnover, at_rest, &lateness);
     assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
-    wait_until_alone(&mut rig);
+    rig.gateway.wait_count("subscriptions", 1);
     eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
     assert_eq!(subscriptions, (PEERS * PREFIXES + 1) as u64, "subscriptions within the bounds are refused");
     rig.assert_unharmed("peers that come and go");

@@ -178,6 +178,11 @@ impl Gateway {
         self.wait_event("stats")
     }
 
+    /// Waits until the count of this name has this value, and returns all counts then.
+    pub(crate) fn wait_count(&mut self, name: &str, wanted: usize) -> Value {
+        eventually(&format!("{name}: {wanted}"), || Some(self.stats()).filter(|stats| stats[name] == wanted))
+    }
+
     /// Returns what it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
