@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::document::{Document, quoted, repository};
+use super::document::{Document, files_at, quoted, repository};
 
 /// Where a file that names an example must stand in the table.
 const SEARCHED: [&str; 7] = [
@@ -29,8 +29,7 @@ fn the_table_of_changes_names_every_file_of_its_examples() {
         }
         let Some(example) = quoted(row[0]).next() else { continue };
         examples += 1;
-        let mut files = Vec::new();
-        SEARCHED.iter().for_each(|path| files_with(&plain(example), path, &mut files));
+        let files: Vec<_> = SEARCHED.iter().flat_map(|path| files_with(&plain(example), path)).collect();
         let missing: Vec<_> = files.iter().filter(|file| !named.iter().any(|name| stands_under(file, name))).collect();
         assert!(missing.is_empty(), "{}: {missing:?} are not named", row[0]);
         assert!(files.len() > 1, "{example} stands nowhere");
@@ -75,19 +74,13 @@ fn stands_under(file: &str, name: &str) -> bool {
     Path::new(file).starts_with(name)
 }
 
-/// Adds the files at or below `path` that name the example, except tests in a folder of their own.
-fn files_with(example: &str, path: &str, files: &mut Vec<String>) {
-    let place = repository(path);
-    if place.is_dir() {
-        for entry in fs::read_dir(place).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if name != "tests" && name != "__pycache__" {
-                files_with(example, &format!("{path}/{name}"), files);
-            }
-        }
-    } else if plain(&fs::read_to_string(place).unwrap()).contains(example) {
-        files.push(path.to_owned());
-    }
+/// Returns the files at or below `path` that name the example, except tests in a folder of their own.
+fn files_with(example: &str, path: &str) -> Vec<String> {
+    let is_left_out = |below: &Path| below.iter().any(|part| part == "tests" || part == "__pycache__");
+    let mut files = files_at(&repository(path));
+    files.retain(|file| !is_left_out(file.strip_prefix(repository(path)).unwrap()));
+    files.retain(|file| plain(&fs::read_to_string(file).unwrap()).contains(example));
+    files.iter().map(|file| file.strip_prefix(repository("")).unwrap().display().to_string()).collect()
 }
 
 /// Returns the text in lower case, without what separates the words of a name: `--idle-timeout` is `IDLE_TIMEOUT`.

@@ -20,6 +20,12 @@ pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// Returns the file of this path, or the files in the folder and below.
+pub(crate) fn files_at(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return vec![path.to_owned()] };
+    entries.flat_map(|entry| files_at(&entry.unwrap().path())).collect()
+}
+
 /// Returns every document for people: those at the root, those in `docs`, and those that describe a folder.
 pub(crate) fn all() -> Vec<Document> {
     let of_folders = [

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process;
 
 use adapter_gateway::cli::SERVE_GROUPS;
@@ -12,7 +11,7 @@ use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::tls::session::HandshakeFailure;
 
 use super::GATEWAY;
-use super::document::{Document, quoted, repository};
+use super::document::{Document, files_at, quoted, repository};
 use super::interface::Command;
 use crate::support::compare::assert_same_set;
 use crate::support::ladder::LADDER;
@@ -39,23 +38,14 @@ fn unavailable() -> BTreeSet<String> {
 /// `(Status::NotFound, "not-found")`.
 fn problem_types() -> BTreeSet<String> {
     let mut types = unavailable();
-    for source in sources(&repository("src/http")) {
-        for pair in source.split("(Status::").skip(1) {
+    for path in files_at(&repository("src/http")) {
+        for pair in fs::read_to_string(path).unwrap().split("(Status::").skip(1) {
             let Some((_, text)) = pair.lines().next().and_then(|line| line.split_once(", \"")) else { continue };
             types.extend(text.split_once('"').map(|(kind, _)| kind.to_owned()));
         }
     }
     assert!(types.len() > 15, "the sources pair statuses and types in another way: {types:?}");
     types
-}
-
-fn sources(folder: &Path) -> Vec<String> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let texts = paths.map(|path| match path.is_dir() {
-        true => sources(&path),
-        false => vec![fs::read_to_string(path).unwrap()],
-    });
-    texts.collect::<Vec<_>>().concat()
 }
 
 fn reference() -> Document {
@@ -121,8 +111,11 @@ fn answers_are_every_status_and_every_problem_type() {
     let reference = reference();
     let rows = reference.table("statuses");
     assert_same_set("statuses", rows.iter().map(|row| row[0][..3].parse().unwrap()), statuses());
-    let types: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned).collect();
-    assert_same_set("types of problems", types, problem_types());
+    assert_same_set(
+        "types of problems",
+        rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned),
+        problem_types(),
+    );
 }
 
 /// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them.
@@ -139,9 +132,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
 #[test]
 fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_program() {
     let reference = reference();
-    let help = printed(&["--help"]);
-    let (_, codes) = help.split_once("Error codes:").unwrap();
-    let listed = codes.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u8>().ok());
+    let listed = Command::program().info.error_codes.iter().map(|error| error.code);
     let described = reference.table("exit statuses").into_iter().map(|row| row[0].parse().unwrap());
     assert_same_set("exit statuses", described, listed.chain([0]));
 
@@ -160,20 +151,16 @@ fn openapi_has_every_status_and_every_problem_type() {
     let codes = openapi.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':")?.parse().ok());
     assert_same_set("statuses", codes, statuses());
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
-    let types = openapi.split("urn:adapter-gateway:problem:").skip(1).map(|rest| {
-        let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
-        rest[..end].to_owned()
-    });
-    let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
-    assert_same_set("types of problems", types, problem_types());
+    let types = openapi.split("urn:adapter-gateway:problem:").skip(1);
+    let types = types.filter_map(|rest| rest.split(|c| !is_letter(c)).next()).filter(|kind| !kind.is_empty());
+    assert_same_set("types of problems", types.map(str::to_owned), problem_types());
 }
 
 /// Returns all request files together, or all of their outcomes.
 fn request_files(extension: &str) -> String {
-    let folders = ["accept", "reject"].map(|name| std::fs::read_dir(repository("tests/data").join(name)).unwrap());
-    let files = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let files = files_at(&repository("tests/data")).into_iter();
     let files = files.filter(|path| path.extension().is_some_and(|found| found == extension));
-    files.map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()).collect()
+    files.map(|path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()).collect()
 }
 
 /// A deadline needs time, which a request file has not.
@@ -190,8 +177,9 @@ fn every_problem_type_is_the_outcome_of_a_request_file_or_has_a_rank() {
 #[test]
 fn every_topic_is_in_a_request_file() {
     let requests = request_files("http");
-    let missing: Vec<_> = TOPICS.iter().filter(|row| !requests.contains(&format!("\"{}\"", row.topic))).collect();
-    assert!(missing.is_empty(), "no request file has {:?}", missing.iter().map(|row| row.topic).collect::<Vec<_>>());
+    for row in &TOPICS {
+        assert!(requests.contains(&format!("\"{}\"", row.topic)), "no request file has {}", row.topic);
+    }
 }
 
 #[test]
