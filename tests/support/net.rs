@@ -22,7 +22,13 @@ pub(crate) fn free_address() -> SocketAddr {
 
 /// Connects to an address of any family. Each write is a segment of its own, and no call waits longer than [`PATIENCE`].
 pub(crate) fn connect(address: &SockAddr) -> io::Result<Socket> {
+    connect_after(address, |_| Ok(()))
+}
+
+/// As [`connect`], where something has to be set before.
+pub(crate) fn connect_after(address: &SockAddr, set: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<Socket> {
     let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    set(&socket)?;
     socket.connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;

@@ -1,14 +1,14 @@
 //! A peer of the bus that sends any bytes, and can speak ZMTP 3.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Socket, Type};
+use socket2::{SockAddr, Socket};
 
 use crate::support::PATIENCE;
+use crate::support::net::{connect, connect_after};
 
 /// Another frame of the same message follows.
 pub(crate) const MORE: u8 = 1;
@@ -102,6 +102,14 @@ pub(crate) fn handshake(socket_type: &str) -> [Vec<u8>; 2] {
     [greeting, frame(COMMAND, &ready)]
 }
 
+/// Returns the address of an endpoint of the bus.
+fn address(endpoint: &str) -> SockAddr {
+    match endpoint.strip_prefix("ipc://") {
+        Some(path) => SockAddr::unix(path).unwrap(),
+        None => endpoint.strip_prefix("tcp://").unwrap().parse::<SocketAddr>().unwrap().into(),
+    }
+}
+
 impl RawPeer {
     /// Connects to an endpoint of the bus.
     pub(crate) fn connect(endpoint: &str) -> Self {
@@ -109,21 +117,14 @@ impl RawPeer {
     }
 
     pub(crate) fn try_connect(endpoint: &str) -> io::Result<Self> {
-        let socket: Socket = match endpoint.strip_prefix("ipc://") {
-            Some(path) => UnixStream::connect(path)?.into(),
-            None => TcpStream::connect(endpoint.strip_prefix("tcp://").unwrap())?.into(),
-        };
-        Ok(Self::from(socket))
+        Ok(Self { socket: connect(&address(endpoint))? })
     }
 
-    /// Connects to a tcp endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much
+    /// Connects to an endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much
     /// memory.
     pub(crate) fn connect_with_receive_buffer(endpoint: &str, bytes: usize) -> Self {
-        let address: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
-        socket.set_recv_buffer_size(bytes).unwrap();
-        socket.connect(&address.into()).unwrap();
-        Self::from(socket)
+        let socket = connect_after(&address(endpoint), |socket| socket.set_recv_buffer_size(bytes));
+        Self { socket: socket.unwrap() }
     }
 
     /// Connects to an endpoint of the bus and shakes hands as a socket of this type.
@@ -152,14 +153,8 @@ impl RawPeer {
         self.socket.set_write_timeout(Some(timeout)).unwrap();
     }
 
-    /// Sends what the other side takes.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
-        // The other side may end the connection at any byte.
-        let _ = self.socket.write_all(bytes);
-    }
-
-    /// Sends bytes. Returns whether the other side takes them: it has not ended the connection.
-    pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
+    /// Sends bytes. Returns whether the other side takes them: it may end the connection at any byte.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.socket.write_all(bytes).is_ok()
     }
 
@@ -170,7 +165,7 @@ impl RawPeer {
     /// Sends a heartbeat and waits for the answer. The other side has then read all that was sent before.
     pub(crate) fn round_trip(&mut self) {
         self.send_all(&ping(b""));
-        while !self.receive().body.starts_with(b"\x04PONG") {}
+        self.receive_pong();
     }
 
     /// Sends as many of these bytes as the other side takes before the time of [`Self::give_up_after`] is over. Returns
@@ -251,18 +246,14 @@ impl RawPeer {
     }
 
     fn receive(&mut self) -> Frame {
-        self.try_receive().expect("a frame arrives")
-    }
-
-    fn try_receive(&mut self) -> io::Result<Frame> {
-        let mut flags = [0];
-        self.socket.read_exact(&mut flags)?;
-        let mut length = [0; 8];
+        let mut read = |bytes: &mut [u8]| self.socket.read_exact(bytes).expect("a frame arrives");
+        let (mut flags, mut length) = ([0], [0; 8]);
+        read(&mut flags);
         let length_at = if flags[0] & LONG == 0 { 7 } else { 0 };
-        self.socket.read_exact(&mut length[length_at..])?;
+        read(&mut length[length_at..]);
         let mut body = vec![0; usize::try_from(u64::from_be_bytes(length)).unwrap()];
-        self.socket.read_exact(&mut body)?;
-        Ok(Frame { flags: flags[0], body })
+        read(&mut body);
+        Frame { flags: flags[0], body }
     }
 
     /// Returns all that arrives until the other side ends the connection, which it must.
@@ -278,15 +269,5 @@ impl RawPeer {
                 Err(error) => panic!("the connection does not end: {error}"),
             }
         }
-    }
-}
-
-impl From<Socket> for RawPeer {
-    fn from(socket: Socket) -> Self {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
-        // Each write is a segment of its own. A Unix socket has no segments, and no such option.
-        let _ = socket.set_tcp_nodelay(true);
-        Self { socket }
     }
 }

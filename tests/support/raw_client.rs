@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
+
+use super::net::connect_after;
 
 /// How many bytes of unread answers the kernel is asked to buffer. It buffers a little more.
 const SMALL_WINDOW_BYTES: usize = 2048;
@@ -18,10 +20,8 @@ impl RawClient {
 
     /// Connects with a receive window so small that after a few answers the gateway cannot send the next one.
     pub(crate) fn with_small_window(address: SocketAddr) -> Self {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
-        socket.set_recv_buffer_size(SMALL_WINDOW_BYTES).unwrap();
-        socket.connect(&address.into()).unwrap();
-        Self(socket.into())
+        let socket = connect_after(&address.into(), |socket| socket.set_recv_buffer_size(SMALL_WINDOW_BYTES));
+        Self(socket.unwrap().into())
     }
 
     /// Sends all bytes. Returns whether the connection still took them.

@@ -23,8 +23,10 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
     let mut peer = RawPeer::connect(rig.publishers());
     peer.give_up_after(SEND_TIMEOUT);
-    handshake("PUB").iter().for_each(|part| peer.send(part));
-    let _taken = (0..count).take_while(|_| peer.takes(message)).count();
+    for part in handshake("PUB") {
+        peer.send(&part);
+    }
+    let _taken = (0..count).take_while(|_| peer.send(message)).count();
 }
 
 /// Waits until a publisher that comes now is read. Until then it is refused, or held back.
