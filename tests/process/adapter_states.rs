@@ -128,7 +128,8 @@ impl AdapterFixture {
     ) -> Self {
         let state = State::with_installed(&[EIM, OTHER], &[NODE]).knowing(vocabularies);
         let adapter = Adapter::of(state, decode);
-        let gateway = Gateway::serve().connect(adapter.publishers_side()).arguments(arguments).start_connected();
+        let mut gateway = Gateway::serve().connect(adapter.publishers_side()).arguments(arguments).start_connected();
+        gateway.wait_subscribed(adapter.publishers_side());
         Self { gateway, adapter, marker: [known.data, known.id], markers: Cell::new(0) }
     }
 

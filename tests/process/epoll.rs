@@ -37,6 +37,7 @@ groups! {
     recorded: "statuses::recorded::", "What is refused is read and thrown away.";
     endurance: "endurance::", "Reads and writes wait for slow clients, and accepting pauses.";
     drain: "lifecycle::drain::", "A stop wakes each connection.";
+    stops: "delivery::stopping::a_stop_under_load", "So does a stop under load.";
     idle: "lifecycle::running::an_idle_gateway", "An event loop without events sleeps.";
     listeners: "lifecycle::listeners::", "Every worker accepts on every listener.";
     settings: "settings::", "Ports open and close while the event loop runs.";

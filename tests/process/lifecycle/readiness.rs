@@ -31,6 +31,7 @@ fn a_message_that_is_posted_after_ready_is_taken() {
         let count = |name: &str| events.iter().filter(|event| is_event(event, name)).count();
         assert_eq!((count("listening"), count("bus"), count("not-ready")), (2, 1, 0), "{events:?}");
         if !https {
+            gateway.wait_subscribed(bus.endpoint());
             let url = events.iter().find(|event| is_event(event, "listening")).unwrap()["url"].as_str().unwrap();
             let address = url.split('/').nth(2).unwrap().parse().unwrap();
             crate::support::http::Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
