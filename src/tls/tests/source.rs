@@ -77,8 +77,11 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let made = load(directory.path(), now + 1000 * DAY).unwrap();
+    let authority = directory.path().join(AUTHORITY_FILE);
+    fs::write(&authority, "what browsers trust").unwrap();
     let kept = load(directory.path(), now).unwrap();
     assert_eq!(kept.identity.cert, made.identity.cert);
+    assert_eq!(fs::read_to_string(authority).unwrap(), "what browsers trust");
     let [text] = <[String; 1]>::try_from(texts(&kept)).unwrap();
     assert!(text.contains(": the certificate is not valid before "), "{text}");
     assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().notices, []);

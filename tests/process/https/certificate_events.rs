@@ -33,20 +33,3 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     expect(&mut gateway, "renewed", &certificate);
     gateway.wait_listening();
 }
-
-/// A directory under the temporary name of the new key makes the renewal fail, for root too.
-#[test]
-fn a_pair_that_cannot_be_renewed_is_reported() {
-    let settings = settings_beside(Some(&Pair::valid(-1, 400)));
-    let mut gateway = Gateway::serve().https().start_beside(settings);
-    let [certificate, key, _] = files(gateway.settings.path());
-    std::fs::create_dir(key.with_added_extension(format!("{}.new", gateway.id()))).unwrap();
-    let ending = Pair::valid(-790, 20);
-    std::fs::write(&key, &ending.key).unwrap();
-    std::fs::write(&certificate, &ending.certificate).unwrap();
-    let rejected = gateway.wait_for("a failed renewal", |event| {
-        event["state"] == "rejected"
-            && event["reason"].as_str().is_some_and(|reason| reason.contains("cannot be written"))
-    });
-    assert_eq!(rejected["path"], certificate.to_str().unwrap());
-}

@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::geteuid;
 
+use super::certificate_events::expect;
 use super::client::Connector;
 use super::rig::self_signed_certificate;
-use super::self_signed::{contents, files, mode, settings_beside};
+use super::self_signed::{files, mode, settings_beside};
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::pair::Pair;
@@ -51,6 +52,9 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() {
     let (mut gateway, directory) = in_read_only_directory(&pair);
     gateway.wait_listening();
     gateway.expect_log("cannot be renewed");
+    let certificate = self_signed_certificate(&gateway);
+    let rejected = expect(&mut gateway, "rejected", &certificate);
+    assert!(rejected["reason"].as_str().unwrap().contains("cannot be written"), "{rejected}");
     Connector::trusting([pair.leaf()]).assert_serves(&gateway);
 
     // The renewal succeeds as soon as the directory can be written.
@@ -85,23 +89,6 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
     gateway.expect_log("open to others than its owner (mode 0640)");
     Connector::trusting([pair.leaf()]).assert_serves(&gateway);
     assert_eq!(mode(&key), 0o640);
-}
-
-#[test]
-fn a_pair_that_is_not_valid_yet_is_kept() {
-    let pair = Pair::valid(2, 400);
-    let settings = settings_beside(Some(&pair));
-    let [_, _, authority] = files(settings.path());
-    fs::write(&authority, "what browsers trust").unwrap();
-    let before = contents(settings.path());
-    let mut gateway = Gateway::serve().https().start_beside(settings);
-    gateway.expect_log("the certificate is not valid before");
-    gateway.signal(Signal::HUP);
-    gateway.wait_settings("unchanged");
-    assert_eq!(contents(gateway.settings.path()), before);
-    let tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost");
-    let refused = tls.err().expect("a refusal").to_string();
-    assert!(refused.contains("not valid yet"), "{refused}");
 }
 
 #[test]

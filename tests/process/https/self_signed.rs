@@ -16,10 +16,6 @@ pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
 }
 
-pub(crate) fn contents(settings: &Path) -> [Vec<u8>; 3] {
-    files(settings).map(|path| std::fs::read(path).unwrap())
-}
-
 pub(crate) fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
