@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use super::certificate_events::expect;
 use super::client::Connector;
-use super::rig::self_signed_certificate;
+use super::rig::{expect_certificate, self_signed_certificate};
 use super::self_signed::{files, mode, settings_beside};
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
@@ -53,7 +52,7 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() {
     gateway.wait_listening();
     gateway.expect_log("cannot be renewed");
     let certificate = self_signed_certificate(&gateway);
-    let rejected = expect(&mut gateway, "rejected", &certificate);
+    let rejected = expect_certificate(&mut gateway, "rejected", &certificate);
     assert!(rejected["reason"].as_str().unwrap().contains("cannot be written"), "{rejected}");
     Connector::trusting([pair.leaf()]).assert_serves(&gateway);
 

@@ -2,10 +2,9 @@
 //!
 //! | file | the question it answers |
 //! |---|---|
-//! | `self_signed` | is the gateway's own certificate made, kept and replaced, and is its key closed to others? |
+//! | `self_signed` | is the gateway's own certificate made, kept and replaced, with an event, and its key closed to others? |
 //! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
 //! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
-//! | `certificate_events` | is the parent told of each change of the certificate? |
 //! | `requests` | does a request mean the same at every split into records, and are sessions resumed? |
 //! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
 //! | `hostile_clients` | what happens to plain http, garbage, stalled handshakes and clients that disconnect? |
@@ -15,7 +14,6 @@
 //! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
 //! | `drain` | is every message that was answered with 200 on the bus after a stop under load, and is nothing else waited for? |
 
-mod certificate_events;
 pub(crate) mod client;
 mod closing;
 mod drain;

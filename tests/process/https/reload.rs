@@ -4,9 +4,8 @@ use rustix::process::Signal;
 use rustls::HandshakeKind;
 use time::OffsetDateTime;
 
-use super::certificate_events::expect;
 use super::client::{Connector, TlsStream};
-use super::rig::start;
+use super::rig::{expect_certificate, start};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -97,13 +96,13 @@ fn files_that_cannot_be_used_are_reported_and_change_nothing() {
     replace(&rig.files.certificate, "not a certificate");
     let fault = "no certificate in PEM form (-----BEGIN CERTIFICATE-----)";
     rig.gateway.expect_log(&format!("{fault}; the certificate stays as it was"));
-    let rejected = expect(&mut rig.gateway, "rejected", &rig.files.certificate);
+    let rejected = expect_certificate(&mut rig.gateway, "rejected", &rig.files.certificate);
     assert_eq!(rejected["not_after"], FIRST_END.1, "the certificate in force ends then");
     assert!(rejected["reason"].as_str().unwrap().contains(fault), "{rejected}");
     assert!(rig.presents(&rig.pair));
     replace(&rig.files.certificate, &Pair::ec().certificate);
     rig.gateway.expect_log("does not match");
-    expect(&mut rig.gateway, "rejected", &rig.files.key);
+    expect_certificate(&mut rig.gateway, "rejected", &rig.files.key);
     assert!(rig.presents(&rig.pair));
     std::fs::remove_file(&rig.files.key).unwrap();
     rig.gateway.expect_log("No such file");

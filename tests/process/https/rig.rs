@@ -1,6 +1,8 @@
 //! A gateway in https, the subscriber that it publishes to, and clients that trust it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::client::{Connector, TlsStream};
 use crate::statuses::FINE;
@@ -66,4 +68,12 @@ pub(crate) fn start(builder: Builder) -> (Gateway, Subscriber) {
 /// Returns the path of the certificate that the gateway keeps beside its settings.
 pub(crate) fn self_signed_certificate(gateway: &Gateway) -> PathBuf {
     gateway.settings.path().with_file_name("gateway-cert.pem")
+}
+
+/// Waits for the next `certificate` event, which must have this state and this path.
+pub(crate) fn expect_certificate(gateway: &mut Gateway, state: &str, path: &Path) -> Value {
+    let event = gateway.wait_event("certificate");
+    assert_eq!((event["state"].as_str(), event["path"].as_str()), (Some(state), path.to_str()), "{event}");
+    assert_eq!(event["reason"].is_string(), state == "rejected", "{event}");
+    event
 }

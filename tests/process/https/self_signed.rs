@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::client::Connector;
-use super::rig::{self_signed_certificate, start};
+use super::rig::{expect_certificate, self_signed_certificate, start};
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
@@ -108,4 +108,23 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
     drop(gateway);
     drop(start(&["raspberrypi.local"]));
     assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
+}
+
+/// A parent knows then when clients have to trust another certificate.
+#[test]
+fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
+    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(None));
+    let [certificate, key, _] = files(gateway.settings.path());
+    let made = expect_certificate(&mut gateway, "made", &certificate);
+    let not_after = made["not_after"].as_str().unwrap().to_owned();
+    assert!(not_after.len() == "2040-01-02T03:04:05Z".len() && not_after.ends_with('Z'), "{made}");
+    gateway.wait_listening();
+    std::fs::remove_file(key).unwrap();
+    let renewed = expect_certificate(&mut gateway, "renewed", &certificate);
+    assert!(renewed["not_after"].as_str() >= Some(&not_after), "{renewed}");
+
+    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(Some(&Pair::valid(-790, 20))));
+    let [certificate, ..] = files(gateway.settings.path());
+    expect_certificate(&mut gateway, "renewed", &certificate);
+    gateway.wait_listening();
 }
