@@ -16,25 +16,23 @@ use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 use crate::support::usage::{peak_resident_kib, resident_kib};
 use crate::support::{PATIENCE, skip};
 
-/// Answers that a load gets before, during and after an interruption.
-const SOME: usize = 1_000;
-
-/// Interrupts the way to a subscriber under load until many requests are refused, and ends the interruption then. `next`
-/// returns what the subscriber receives next. Returns how long it took until requests were accepted again.
+/// Interrupts the way to a subscriber under this load until so many requests are refused, and ends the interruption
+/// then. As many are accepted before and afterwards. `next` returns what the subscriber receives next. Returns how long
+/// it took until requests were accepted again.
 fn assert_nothing_is_lost(
     what: &str,
     gateway: &Gateway,
-    load: Load,
+    (load, some): (Load, usize),
     next: impl FnMut() -> Message,
     [interrupt, resume]: [&dyn Fn(); 2],
 ) -> Duration {
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    load.wait_for_many(some, "200s", Instant::now(), accepted);
     let interrupted = Instant::now();
     interrupt();
-    let full = load.wait_for_many(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
+    let full = load.wait_for_many(some, "503", Instant::now(), refused_as("subscriber-stalled"));
     let resumed = Instant::now();
     resume();
-    let served = load.wait_for_many(SOME, "200s", resumed, accepted).saturating_duration_since(resumed);
+    let served = load.wait_for_many(some, "200s", resumed, accepted).saturating_duration_since(resumed);
     let answers = load.finish();
     let report = DeliveryReport::of(&answers, &take_until(next, &post_last(gateway)));
     println!("{what}: {report}, 503 after {:?}, serves again after {served:?}", full - interrupted);
@@ -79,7 +77,7 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
         println!("{before} KiB before, {highest} KiB at most: {growth} KiB more, bound {bound} KiB");
         assert!(growth <= bound as u64, "{growth} KiB more, bound {bound} KiB");
     };
-    assert_nothing_is_lost("subscriber stalled", &gateway, load, next, [&stop, &resume]);
+    assert_nothing_is_lost("subscriber stalled", &gateway, (load, 500), next, [&stop, &resume]);
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
         move || hub.signal(signal)
     });
     let [stop, resume] = signals.each_ref().map(|signal| signal as &dyn Fn());
-    let load = Load::on(&gateway, 3, 4_000);
+    let load = (Load::on(&gateway, 3, 4_000), 2_000);
     let served = assert_nothing_is_lost("hub stopped", &gateway, load, || subscriber.next(), [stop, resume]);
     lateness.assert_took(served, SERVES_AGAIN);
 }
@@ -154,7 +152,7 @@ fn a_short_interruption_of_the_network_loses_nothing() {
     let subscriber = Subscriber::connected(&endpoints.subscribers, "");
     hub.wait_open();
     let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start_connected();
-    let load = Load::on(&gateway, 3, 4_000);
+    let load = (Load::on(&gateway, 3, 4_000), 1_000);
     let down = || assert!(namespace.run("ip -n $name link set gwi$id down"));
     let up = || assert!(namespace.run("ip -n $name link set gwi$id up"));
     assert_nothing_is_lost("network interrupted", &gateway, load, || subscriber.next(), [&down, &up]);
