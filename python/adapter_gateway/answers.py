@@ -86,39 +86,41 @@ class Answer(NamedTuple):
 class AnswerReader:
     """Finds the answers in the bytes of one connection.
 
-    Most answers are 200, and differ in their `Date` at most, once a second. So the bytes of the last one are kept, and
+    Most answers are 200, and differ in their `Date` at most, once a second. So the last one is kept with its bytes, and
     what repeats them is counted and not read again.
     """
 
     def __init__(self) -> None:
         self._held = b""
-        self._accepted = b""
+        self._accepted: Answer | None = None
+        self._accepted_data = b""
 
-    def receive(self, data: bytes) -> list[int | Answer]:
-        """Takes in what arrived. Returns the answers that it completes, in order: a number stands for so many answers
-        200 that keep the connection.
+    def receive(self, data: bytes) -> list[tuple[Answer, int]]:
+        """Takes in what arrived. Returns the answers that it completes, in order, and how often each came.
 
         Raises `MalformedAnswer`; the connection is of no use then.
         """
         if self._held:
             data = self._held + data
-        found: list[int | Answer] = []
+        found: list[tuple[Answer, int]] = []
         at = 0
         end: int | None = 0
         while end is not None:
-            size = len(self._accepted)
-            count = (len(data) - end) // size if size else 0
-            # Most of the time the rest is nothing else.
-            if not data.startswith(self._accepted * count, end):
-                count = next(it for it in range(count) if not data.startswith(self._accepted, end + it * size))
-            if count:
-                found.append(count)
-            at = end + count * size
+            at = end
+            if self._accepted is not None:
+                size = len(self._accepted_data)
+                count = (len(data) - at) // size
+                # Most of the time the rest is nothing else.
+                if not data.startswith(self._accepted_data * count, at):
+                    count = next(it for it in range(count) if not data.startswith(self._accepted_data, at + it * size))
+                if count:
+                    found.append((self._accepted, count))
+                at += count * size
             end = self._read(data, at, found) if at < len(data) else None
         self._held = data[at:]
         return found
 
-    def _read(self, data: bytes, at: int, found: list[int | Answer]) -> int | None:
+    def _read(self, data: bytes, at: int, found: list[tuple[Answer, int]]) -> int | None:
         """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""
         head_end = data.find(b"\r\n\r\n", at, at + HEAD_BYTES)
         if head_end < 0:
@@ -147,11 +149,10 @@ class AnswerReader:
         close = "close" in options or (match[1] == b"0" and "keep-alive" not in options)
         if status == 200 and data[body_at:end].rstrip() != _ACCEPTED:
             raise MalformedAnswer("an answer 200 is not that of the gateway")
+        answer = Answer(status, close, fields, data[body_at:end])
         if status == 200 and not close and end - at <= REPEATED_BYTES:
-            self._accepted = data[at:end]
-            found.append(1)
-        else:
-            found.append(Answer(status, close, fields, data[body_at:end]))
+            self._accepted, self._accepted_data = answer, data[at:end]
+        found.append((answer, 1))
         return end
 
 

@@ -246,6 +246,8 @@ class _Sending:
                 self._wakers[1].send(b"\0")
 
     def _end(self) -> None:
+        # An interrupt may have come in the middle of `_fill`.
+        self._round = 0
         if self._work.is_forked():
             # The second thread is not in this process.
             self._work.end()

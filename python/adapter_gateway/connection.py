@@ -75,13 +75,11 @@ class Connect(NamedTuple):
         endpoint, until = self.endpoint, time.monotonic() + self.timeout_s
         try:
             if endpoint.socket_path is not None:
-                return Connection(_connected(socket.AF_UNIX, endpoint.socket_path, None, until))
-            context = endpoint.tls_context()
-            tls = None if context is None else (context, endpoint.host)
+                return Connection(_connected(endpoint, socket.AF_UNIX, endpoint.socket_path, until))
             failure = OSError("the host has no address")
             for family, _, _, _, address in _addresses(endpoint.host, endpoint.port, until):
                 try:
-                    return Connection(_connected(family, address, tls, until))
+                    return Connection(_connected(endpoint, family, address, until))
                 except OSError as error:
                     failure = error
             raise failure
@@ -185,7 +183,7 @@ class Connection:
         return taken
 
 
-def _connected(family: int, address: Any, tls: Optional[tuple[ssl.SSLContext, str]], until: float) -> socket.socket:
+def _connected(endpoint: Endpoint, family: int, address: Any, until: float) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.settimeout(_rest_s(until))
@@ -198,10 +196,10 @@ def _connected(family: int, address: Any, tls: Optional[tuple[ssl.SSLContext, st
                 time.sleep(min(_QUEUE_PAUSE_S, _rest_s(until)))
         if family != socket.AF_UNIX:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if tls is not None:
-            context, host = tls
+        context = endpoint.tls_context()
+        if context is not None:
             made.settimeout(_rest_s(until))
-            made = context.wrap_socket(made, server_hostname=host.encode("ascii"))
+            made = context.wrap_socket(made, server_hostname=endpoint.host.encode("ascii"))
     except BaseException:
         made.close()
         raise

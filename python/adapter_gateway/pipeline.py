@@ -206,25 +206,31 @@ class Pipeline:
     def receive(self, data: bytes, now: float) -> None:
         """Takes in what arrived. Raises `MalformedAnswer`; then call `broken`."""
         answers = self._reader.receive(data)
-        if sum(found if isinstance(found, int) else 1 for found in answers) > len(self._sent):
+        if sum(count for _, count in answers) > len(self._sent):
             # Nobody knows which of them are the answers.
             raise MalformedAnswer("more answers came than requests were sent")
-        for found in answers:
+        for answer, count in answers:
             if self.closing:
                 raise MalformedAnswer("answers follow the last one of the connection")
             self.answered = True
             self._failing_since = None
-            if not isinstance(found, Answer):
-                self._accepted(found)
+            if answer.status == 200:
+                self._accept(count)
+            elif answer.is_of_proxy:
+                self._unknown(self._next(), f"a proxy answers {answer.status}")
             else:
-                self._answer(found, now)
+                self._refuse(answer, now)
+            if answer.close:
+                # RFC 9112 section 9.6: the server does not process what was sent behind this request.
+                self.closing = True
+                self._send_anew()
 
     def _next(self) -> Entry:
         entry = self._sent.popleft()
         self._answered_bytes = entry.end
         return entry
 
-    def _accepted(self, count: int) -> None:
+    def _accept(self, count: int) -> None:
         for _ in range(count):
             entry = self._next()
             entry.error = None
@@ -241,27 +247,18 @@ class Pipeline:
             entry.is_done = True
         self._again.clear()
 
-    def _answer(self, answer: Answer, now: float) -> None:
-        if answer.status == 200:
-            self._accepted(1)
-        elif answer.is_of_proxy:
-            self._unknown(self._next(), f"a proxy answers {answer.status}")
+    def _refuse(self, answer: Answer, now: float) -> None:
+        entry = self._next()
+        detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
+        entry.error = error = answer.refusal(entry.message, detail)
+        self._is_off = error.type == DISABLED
+        if answer.status == 401:
+            self._denied = error
+            self._again.append(entry)
+        elif answer.status == 503 and not self._is_off and self._may_wait(error.retry_after_s, now):
+            self._again.append(entry)
         else:
-            entry = self._next()
-            detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
-            entry.error = error = answer.refusal(entry.message, detail)
-            self._is_off = error.type == DISABLED
-            if answer.status == 401:
-                self._denied = error
-                self._again.append(entry)
-            elif answer.status == 503 and not self._is_off and self._may_wait(error.retry_after_s, now):
-                self._again.append(entry)
-            else:
-                entry.is_done = True
-        if answer.close:
-            # RFC 9112 section 9.6: the server does not process what was sent behind this request.
-            self.closing = True
-            self._send_anew()
+            entry.is_done = True
 
     def _may_wait(self, wait_s: Optional[float], now: float) -> bool:
         """Returns whether there is time to wait as a 503 says, and does so."""
