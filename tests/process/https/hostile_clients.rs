@@ -76,8 +76,7 @@ fn garbage_is_refused_with_an_alert() {
         let received = read_to_end(&client);
         assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
     }
-    rig.client().exchange(&rig.request(FINE)).assert_accepted();
-    rig.expect_valid_message();
+    rig.served_client();
     // Plain http after the handshake is not a request either.
     let mut client = rig.client();
     client.stream().send_raw(&rig.request(FINE).bytes());
@@ -118,8 +117,7 @@ fn a_handshake_that_stalls_is_closed_in_time() {
 fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
     const CLIENTS: usize = 500;
     let rig = Rig::with(["--head-timeout", "2", "--body-timeout", "2"]);
-    rig.client().exchange(&rig.request(FINE)).assert_accepted();
-    rig.expect_valid_message();
+    rig.served_client();
     let descriptors = || descriptors(rig.gateway.id());
     let connected = rig.client();
     let baseline = descriptors() - 1;
@@ -128,8 +126,7 @@ fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
         disconnect_in_the_middle(&rig, number);
     }
     eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
-    rig.client().exchange(&rig.request(FINE)).assert_accepted();
-    rig.expect_valid_message();
+    rig.served_client();
 }
 
 /// Connects, sends something and disconnects: by a reset, or by a shutdown of its side without reading.

@@ -8,18 +8,10 @@ use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
 use crate::statuses::FINE;
 use crate::support::http::Client;
-use crate::support::pipeline;
 use crate::support::subscriber::Message;
 
 /// The smallest record that rustls makes, header and tag included.
 const SMALLEST_RECORD: usize = 32;
-
-#[test]
-fn a_hundred_requests_in_one_write_are_answered_in_order() {
-    let rig = Rig::start();
-    pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
-    rig.assert_bus_is_quiet();
-}
 
 #[test]
 fn a_large_body_arrives_unchanged() {
