@@ -88,8 +88,8 @@ pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>) -> (i32, Tra
     (status.code().unwrap_or(-1), process.end())
 }
 
-/// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile still
-/// holds the descriptor of the copy, up to its `exec`.
+/// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile
+/// still holds the descriptor of the copy, up to its `exec`.
 fn start(command: &mut Command) -> Child {
     super::eventually("the program is not busy", || match command.spawn() {
         Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,

@@ -1,6 +1,6 @@
 //! The table of messages of the specification's section 4, in its older and newer version, as the tests know it. It is
-//! written independently of `src/message/topics.rs`, with which a unit test compares it. Every test that needs a message
-//! of each topic draws from this table, so that a new row is tested everywhere.
+//! written independently of `src/message/topics.rs`, with which a unit test compares it. Every test that needs a
+//! message of each topic draws from this table, so that a new row is tested everywhere.
 
 /// A row of the table.
 pub(crate) struct Topic {

@@ -1,5 +1,5 @@
-//! Three tables of `docs/design.md`: the one that says which files a change touches names every file in which its example
-//! stands, and what the way and the byways of a message name exists.
+//! Three tables of `docs/design.md`: the one that says which files a change touches names every file in which its
+//! example stands, and what the way and the byways of a message name exists.
 
 use std::collections::BTreeSet;
 use std::fs;

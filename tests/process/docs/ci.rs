@@ -1,4 +1,5 @@
-//! The page for CI. Its examples for pytest run in `tests/clients/adapter_client.py`, where the public client is installed.
+//! The page for CI. Its examples for pytest run in `tests/clients/adapter_client.py`, where the public client is
+//! installed.
 
 use std::process::Command;
 

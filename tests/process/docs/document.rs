@@ -1,8 +1,8 @@
 //! A document, and the parts of it that a mark names.
 //!
 //! `<!-- run: NAME -->` and `<!-- example: NAME -->` mark the block of code that follows, other marks a table. Between
-//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; the marks are comments
-//! of the language of the file.
+//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; the marks are
+//! comments of the language of the file.
 
 use std::fs;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! What the documents say of each topic is generated from the program's table of topics, and the completions of shells and
-//! the manual page from its options.
+//! What the documents say of each topic is generated from the program's table of topics, and the completions of shells
+//! and the manual page from its options.
 
 use adapter_gateway::message::Vocabulary;
 use adapter_gateway::message::topics::{Content, UNCHECKED};

@@ -1,8 +1,8 @@
 //! The documents compared with the program: their tables name what exists, their examples run as they stand, their
 //! links lead somewhere, and what is generated from the table of topics and from the options is up to date.
 //!
-//! `UPDATE_DOCS=1 cargo test --test process generated` writes the generated parts anew. An example needs its client: if the
-//! client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
+//! `UPDATE_DOCS=1 cargo test --test process generated` writes the generated parts anew. An example needs its client: if
+//! the client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
 
 mod changes;
 mod ci;

@@ -139,7 +139,8 @@ impl TlsStream {
         (&self.0.sock).write_all(bytes).unwrap();
     }
 
-    /// Sends one byte after the other, until the gateway sends something or ends its side, which must be before the last.
+    /// Sends one byte after the other, until the gateway sends something or ends its side, which must be before the
+    /// last.
     pub(crate) fn send_slowly(&self, bytes: &[u8]) {
         self.0.sock.set_read_timeout(Some(SLOW_PAUSE)).unwrap();
         let answered = bytes.iter().any(|byte| {

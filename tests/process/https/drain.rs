@@ -1,5 +1,5 @@
-//! A stop, and a switch-off by the settings: each message that was answered with 200 reaches the bus, and nothing else is
-//! waited for.
+//! A stop, and a switch-off by the settings: each message that was answered with 200 reaches the bus, and nothing else
+//! is waited for.
 
 use std::io::Write;
 

@@ -100,8 +100,8 @@ fn a_handshake_that_stalls_is_closed_in_time() {
         read_to_end(&client);
         assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
     }
-    // A handshake that is sent slowly does not extend the timeout, nor does a complete one, since it counts as a part of
-    // the head.
+    // A handshake that is sent slowly does not extend the timeout, nor does a complete one, since it counts as a part
+    // of the head.
     let since = Instant::now();
     let mut slow = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     let hello = slow.handshake_bytes();

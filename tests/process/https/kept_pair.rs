@@ -1,4 +1,4 @@
-//! A self-signed pair that cannot be renewed or is not valid yet, and locks that other processes hold.
+//! A self-signed pair that cannot be renewed, and locks that other processes hold.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};

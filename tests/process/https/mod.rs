@@ -2,8 +2,8 @@
 //!
 //! | file | the question it answers |
 //! |---|---|
-//! | `self_signed` | is the gateway's own certificate made, kept and replaced, with an event, and its key closed to others? |
-//! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
+//! | `self_signed` | is the gateway's own certificate made with an event, kept and replaced, and its key closed? |
+//! | `kept_pair` | is a pair that cannot be renewed still served, and can a foreign lock hold it up? |
 //! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
 //! | `requests` | does a request mean the same at every split into records, and are sessions resumed? |
 //! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
@@ -12,7 +12,7 @@
 //! | `timeouts` | are missed deadlines answered in HTTP? |
 //! | `reload` | do new connections get a new certificate, and do the others stay? |
 //! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
-//! | `drain` | is every message that was answered with 200 on the bus after a stop under load, and is nothing else waited for? |
+//! | `drain` | is what was answered with 200 on the bus after a stop under load, and nothing else waited for? |
 
 pub(crate) mod client;
 mod closing;

@@ -56,7 +56,8 @@ impl ReloadRig {
     }
 }
 
-/// The same pair again is no change. They are written through hard links in another directory at last, which the watch does not see, but SIGHUP asks for.
+/// The same pair again is no change. At last, the files are written through hard links in another directory, which the
+/// watch does not see. SIGHUP asks for them.
 #[test]
 fn files_that_are_replaced_or_written_in_place_are_read_again_and_others_on_sighup() {
     let mut rig = ReloadRig::start();

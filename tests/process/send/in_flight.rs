@@ -38,8 +38,8 @@ impl Server {
         command
     }
 
-    /// Runs `send` with so many lines and these options. In each step of a connection, the lines with these numbers come
-    /// and are answered so. Returns what `send` says when it ends with this status.
+    /// Runs `send` with so many lines and these options. In each step of a connection, the lines with these numbers
+    /// come and are answered so. Returns what `send` says when it ends with this status.
     fn play(&self, count: usize, options: &[&str], connections: &[&[(Range<usize>, Vec<u8>)]], status: i32) -> String {
         let mut send = Process::spawn(self.send(file(&lines(count))).args(options));
         for steps in connections {

@@ -46,7 +46,8 @@ fn recorded() -> BTreeMap<Vec<String>, Vec<Recorded>> {
     all
 }
 
-/// Returns the options for the lines that begin with `with`, and none where a state is meant that no option brings about.
+/// Returns the options for the lines that begin with `with`, and none where a state is meant that no option brings
+/// about.
 fn options(expectation: &str) -> Option<Vec<String>> {
     let mut options = Vec::new();
     for line in expectation.lines().filter_map(|line| line.strip_prefix("with ")) {

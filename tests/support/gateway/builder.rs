@@ -87,7 +87,8 @@ impl Builder {
         self.arguments(["--listen", &format!("unix:{}", path.display())])
     }
 
-    /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is shared.
+    /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is
+    /// shared.
     pub(crate) fn inherit(self, socket: &impl AsFd) -> Self {
         self.arguments(["--listen", "fd:3"]).passes(socket, "exec 3<&0 </dev/null")
     }
@@ -229,8 +230,8 @@ impl Builder {
         gateway
     }
 
-    /// Starts the gateway, which must end with this status before it listens, and returns its stderr. The last event has
-    /// the status and the reason, which stderr has too, and no other event tells an end.
+    /// Starts the gateway, which must end with this status before it listens, and returns its stderr. The last event
+    /// has the status and the reason, which stderr has too, and no other event tells an end.
     pub(crate) fn fail(self, status: i32) -> String {
         let output = self.spawn().finish(status);
         assert_failed(&output, status);

@@ -81,8 +81,8 @@ impl Gateway {
         self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
     }
 
-    /// Waits until it has read the subscription of the only subscriber at this endpoint. On a busy machine, this may be after
-    /// it counts as connected. The log tells of subscriptions when the counters are asked for.
+    /// Waits until it has read the subscription of the only subscriber at this endpoint. On a busy machine, this may be
+    /// after it counts as connected. The log tells of subscriptions when the counters are asked for.
     pub(crate) fn wait_subscribed(&mut self, endpoint: &str) {
         let subscribed = format!("subscriptions at {endpoint}: 1");
         eventually(&subscribed, || {
@@ -141,7 +141,8 @@ impl Gateway {
         self.wait_event("disabled");
     }
 
-    /// Changes the settings to those that enable the gateway with the [`token`] of this name, and waits until it listens.
+    /// Changes the settings to those that enable the gateway with the [`token`] of this name, and waits until it
+    /// listens.
     pub(crate) fn enable(&mut self, name: &str) -> Value {
         self.settings.write(&enabled(&token(name)));
         self.wait_listening()
