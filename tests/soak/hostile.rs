@@ -57,7 +57,9 @@ pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
     for _ in 0..PUBLISHERS {
         let mut peer = RawPeer::connect(endpoint);
         peer.give_up_after(SEND_TIMEOUT);
-        handshake("PUB").iter().for_each(|part| peer.send(part));
+        for part in handshake("PUB") {
+            peer.send(&part);
+        }
         let sent = message(&[HOSTILE_TOPIC, &vec![b' '; random.within(0..200_000)]]);
         let _taken = (0..random.within(1..20)).take_while(|_| peer.send(&sent)).count();
         peer.send(&sent[..random.within(0..sent.len())]);

@@ -7,7 +7,7 @@
 //! | `clients`, `rude`, `stream` | the clients, and how each judges its answers |
 //! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
-//! | `samples` | what the gateway takes of the machine |
+//! | `samples`, `plot` | what the gateway takes of the machine |
 
 #![allow(
     clippy::expect_used,
@@ -22,6 +22,7 @@ mod clients;
 mod director;
 mod hostile;
 mod hub;
+mod plot;
 mod report;
 mod rude;
 mod samples;
@@ -144,7 +145,8 @@ fn soak(options: &Options) -> i32 {
     let stats = wait_quiet(&mut director, before);
     let Director { mut gateway, hubs, .. } = director;
     gateway.terminate();
-    samples::print(&samples);
+    let plot = options.output.join("plot.svg");
+    std::fs::write(&plot, plot::draw(&name, &samples)).unwrap();
     growth(&samples).into_iter().for_each(|what| world.fail(&what));
     let totals = world.account().close(hubs.count.into());
     report::compare(&world, &stats, &totals, lost_at_the_start);
@@ -157,7 +159,7 @@ fn soak(options: &Options) -> i32 {
         println!("{name}: {failed} failures with seed {}; the output is in {}", options.seed, options.output.display());
         return 1;
     }
-    println!("{name}: every message is accounted for");
+    println!("{name}: every message is accounted for; the plot is {}", plot.display());
     0
 }
 

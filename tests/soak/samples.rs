@@ -14,9 +14,6 @@ const SAMPLES: u32 = 600;
 /// The least time between two samples.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The samples that are printed.
-const ROWS: usize = 20;
-
 /// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may still
 /// be connecting in the second. What it holds after the load is limited far more narrowly.
 const GROWTH_KIB: u64 = 96 * 1024;
@@ -70,23 +67,6 @@ impl Samples {
     /// Ends the sampling.
     pub(crate) fn end(self) -> Vec<Sample> {
         std::mem::take(&mut self.taken.lock().unwrap())
-    }
-}
-
-/// Prints some of the samples, each with what happened since the one before it.
-pub(crate) fn print(samples: &[Sample]) {
-    println!("      s    MiB  descriptors  of clients  tasks  processor %  sent/s  delivered/s");
-    let rows: Vec<_> = samples.iter().step_by(samples.len().div_ceil(ROWS).max(1)).collect();
-    for pair in rows.windows(2) {
-        let (before, now) = (pair[0], pair[1]);
-        let rate = |value: fn(&Sample) -> u64| (value(now) - value(before)) as f64 / (now.at - before.at).as_secs_f64();
-        let (seconds, mib) = (now.at.as_secs(), now.resident_kib / 1024);
-        let Sample { descriptors, clients, tasks, .. } = now;
-        // A clock tick is 10 ms.
-        let [cpu, sent, delivered] = [rate(|it| it.cpu_ticks), rate(|it| it.messages), rate(|it| it.arrivals)];
-        println!(
-            "{seconds:>7} {mib:>6} {descriptors:>12} {clients:>11} {tasks:>6} {cpu:>12.0} {sent:>7.0} {delivered:>12.0}"
-        );
     }
 }
 
