@@ -76,6 +76,10 @@ fn target_bytes() {
     let target = |bytes: usize| format!("{TARGET}&{}", "x".repeat(bytes - TARGET.len() - 1));
     let message = |bytes| post_to(&target(bytes), MESSAGE);
     assert_eq!((status(&message(TARGET_BYTES)), status(&message(TARGET_BYTES + 1))), (200, 414));
+    // RFC 9110 §9.3.2: the answer has no content, which nothing that follows its head could be.
+    let head = request("HEAD", &target(TARGET_BYTES + 1), b"", b"");
+    let answer = &whole(&Limits::default(), &head).answers[0];
+    assert_eq!((answer.status, answer.content.len()), (414, 0));
 }
 
 #[test]
