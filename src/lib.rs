@@ -10,8 +10,8 @@
 //!
 //! A folder of `src`, or a file beside them, is a layer. A layer imports the layers that this table names, and those
 //! that they may import in turn. The files and folders of a folder do not import each other in a circle.
-//! `tests/library/architecture` reads all sources and fails if one of them breaks this. A connection publishes through a trait, so
-//! `http` knows nothing of the bus.
+//! `tests/library/architecture` reads all sources and fails if one of them breaks this. A connection publishes through
+//! a trait, so `http` knows nothing of the bus.
 //!
 //! | layer | imports | what it does |
 //! |---|---|---|

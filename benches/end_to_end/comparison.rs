@@ -32,9 +32,9 @@ pub(crate) struct Comparison {
 /// Compares two builds by what a figure cost in each round, where more is worse. The median may be at most `bound`.
 /// Returns `None` if nothing was measured.
 ///
-/// The builds are measured in turns, so that a ratio is taken within a round. A range that is wider than the bound hides
-/// a change of its size. It does not hide a larger one: if each round is worse by more than the range is wide, the row
-/// counts.
+/// The builds are measured in turns, so that a ratio is taken within a round. A range that is wider than the bound
+/// hides a change of its size. It does not hide a larger one: if each round is worse by more than the range is wide,
+/// the row counts.
 pub(crate) fn compare(this: &[f64], other: &[f64], bound: f64) -> Option<Comparison> {
     let ratios: Vec<_> = this.iter().zip(other).map(|(this, other)| this / other).collect();
     let ((least, most), median_ratio) = (range(&ratios)?, median(&ratios));

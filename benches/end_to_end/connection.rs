@@ -26,8 +26,8 @@ pub(crate) struct LoadConnection {
 }
 
 impl LoadConnection {
-    /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection, because
-    /// otherwise many ports would be in TIME_WAIT.
+    /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection,
+    /// because otherwise many ports would be in TIME_WAIT.
     pub(crate) fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Self {
         let mut this = Self::begin(address, None, tls);
         this.socket().set_linger(Some(Duration::ZERO)).unwrap();
@@ -42,8 +42,8 @@ impl LoadConnection {
         this
     }
 
-    /// Connects, from the address `source` if it is given. If a configuration of TLS is given, the handshake begins with
-    /// the first request.
+    /// Connects, from the address `source` if it is given. If a configuration of TLS is given, the handshake begins
+    /// with the first request.
     pub(crate) fn begin(address: &SockAddr, source: Option<Ipv4Addr>, tls: Option<&Arc<ClientConfig>>) -> Self {
         let socket = Socket::new(address.domain(), Type::STREAM, None).unwrap();
         if let Some(source) = source {

@@ -60,7 +60,8 @@ struct Arguments {
     /// path of another build of the gateway, to be compared with this one
     #[argh(option)]
     against: Option<PathBuf>,
-    /// end with status 1 if this build is slower than the other one by more than this factor in any row, for example 1.10
+    /// end with status 1 if this build is slower than the other one by more than this factor in any row, for example
+    /// 1.10
     #[argh(option, from_str_fn(factor))]
     fail_above: Option<f64>,
     /// measure this build and the other one alone, with the shorter workloads, in at most two minutes
@@ -98,8 +99,8 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 impl Arguments {
-    /// Parses the command line without `--bench`. Cargo adds it for every bench, and argh accepts nothing after `--help`.
-    /// Ends the process where the command line asks for help or is wrong.
+    /// Parses the command line without `--bench`. Cargo adds it for every bench, and argh accepts nothing after
+    /// `--help`. Ends the process where the command line asks for help or is wrong.
     fn from_command_line() -> Self {
         let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();

@@ -21,8 +21,8 @@ use crate::subscriber::{ARRIVAL_TIMEOUT, Subscriber};
 use crate::support::net::dead_endpoint;
 use crate::support::tls::trusting;
 
-/// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other programs
-/// keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
+/// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other
+/// programs keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
 const AHEAD_MESSAGES: u64 = QUEUE_MESSAGES as u64 / 2;
 const AHEAD_BYTES: usize = QUEUE_BYTES / 2;
 

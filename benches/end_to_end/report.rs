@@ -62,7 +62,8 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
 
 /// The comparison of this build with the other one.
 pub(crate) struct Compared {
-    /// A table of the rows in which this build is slower, a table of those that noise hides, and how many rows there are.
+    /// A table of the rows in which this build is slower, a table of those that noise hides, and how many rows there
+    /// are.
     pub(crate) text: String,
     pub(crate) is_slower: bool,
 }

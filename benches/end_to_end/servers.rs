@@ -86,8 +86,8 @@ pub(crate) enum Via {
     Tls,
     /// http by a Unix socket.
     Unix,
-    /// http by TCP, to a gateway to which so many subscribers connect. The topic has at least `prefixes` bytes, and each
-    /// subscribes to its first byte, its first two and so on, or to everything if this is 0.
+    /// http by TCP, to a gateway to which so many subscribers connect. The topic has at least `prefixes` bytes, and
+    /// each subscribes to its first byte, its first two and so on, or to everything if this is 0.
     Bind { subscribers: u64, prefixes: usize },
     /// http by TCP, to a gateway that publishes through its own hub.
     Hub,
@@ -159,8 +159,8 @@ impl Programs {
         fs::read(self.file("gateway-ca.pem")).unwrap()
     }
 
-    /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there. If
-    /// it has a hub of its own, publishers connect to `publishers`.
+    /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there.
+    /// If it has a hub of its own, publishers connect to `publishers`.
     pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
         let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
         let mut command = match server.is_gateway() {

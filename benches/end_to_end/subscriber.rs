@@ -38,8 +38,8 @@ impl Subscriber {
         })
     }
 
-    /// Connects so many times to an endpoint of a gateway, which sees as many subscribers. Each subscribes to all prefixes
-    /// of `longest`, and to everything if that is empty.
+    /// Connects so many times to an endpoint of a gateway, which sees as many subscribers. Each subscribes to all
+    /// prefixes of `longest`, and to everything if that is empty.
     pub(crate) fn connect(start: Instant, endpoint: &str, connections: u64, longest: &[u8]) -> Self {
         // A SUB socket connects to an endpoint only once, and an XSUB socket each time.
         Self::receive_from(start, zmq::XSUB, connections, |socket| {

@@ -18,8 +18,8 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Returns whether `--quick` measures it: it compares two builds of the gateway within seconds. A workload that has no
-    /// other server is measured by its name only.
+    /// Returns whether `--quick` measures it: it compares two builds of the gateway within seconds. A workload that has
+    /// no other server is measured by its name only.
     pub(crate) fn is_quick(&self) -> bool {
         let is_short = match self.scenario {
             Scenario::Closed { connections, .. } => connections <= CONNECTIONS,
@@ -32,7 +32,8 @@ impl Workload {
     }
 }
 
-/// An aim for the ratio of the gateway to another server: at most this bound, and of requests a second at least this one.
+/// An aim for the ratio of the gateway to another server: at most this bound, and of requests a second at least this
+/// one.
 pub(crate) struct Aim {
     pub(crate) server: Server,
     pub(crate) beside: Server,

@@ -14,7 +14,8 @@ library_benchmark_group!(name = hand_offs, benchmarks = [publish, take]);
 
 const TOPIC: &str = "adapter/nodes/data";
 
-/// The number of slots in one block of the queue. So one block is allocated and one is freed, wherever the count begins.
+/// The number of slots in one block of the queue. So one block is allocated and one is freed, wherever the count
+/// begins.
 const MESSAGES: usize = 31;
 
 #[library_benchmark(setup = running)]

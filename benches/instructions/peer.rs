@@ -1,5 +1,5 @@
-//! What one peer of the bus has sent, read to messages: a handshake, and the reads of a publisher that sends all the time.
-//! The system calls that read are not counted.
+//! What one peer of the bus has sent, read to messages: a handshake, and the reads of a publisher that sends all the
+//! time. The system calls that read are not counted.
 
 use std::hint::black_box;
 

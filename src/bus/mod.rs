@@ -14,7 +14,8 @@
 //! | [`waker`] | how a worker wakes the thread |
 //! | `models` | the models of loom |
 //!
-//! `queue` is public because a bench counts its instructions, and `state` because simulated worlds run the workers alone.
+//! `queue` is public because a bench counts its instructions, and `state` because simulated worlds run the workers
+//! alone.
 //!
 //! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
 //! `accepted == published + depth`.

@@ -31,8 +31,8 @@ pub(super) const BODY_TIMEOUT_S: u64 = 30;
 /// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
 pub(super) const IDLE_TIMEOUT_S: u64 = 75;
 
-/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
-/// error, and far below the range of the integers, so that no sum of them overflows.
+/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is
+/// an error, and far below the range of the integers, so that no sum of them overflows.
 const MAX_WORKERS: u64 = 64;
 const MAX_BODY_BYTES: u64 = 1 << 30;
 const MAX_HEAD_BYTES: u64 = 1 << 20;
@@ -111,8 +111,8 @@ pub struct ServeArguments {
     /// known|strict|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
     pub check: Check,
-    /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null
-    /// for pages from files (default: *)
+    /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it,
+    /// null for pages from files (default: *)
     #[argh(option, arg_name = "origin", from_str_fn(origin))]
     pub allow_origin: Vec<String>,
     /// stop gracefully when stdin reaches its end
@@ -198,8 +198,8 @@ pub struct ServeArguments {
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
     #[argh(option, arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
     pub queue: usize,
-    /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it; then that
-    /// subscriber is disconnected; 0 is never (default: 120)
+    /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
+    /// then that subscriber is disconnected; 0 is never (default: 120)
     #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_zero))]
     pub stall_timeout: Duration,
 }
@@ -285,8 +285,8 @@ pub struct SendArguments {
     pub keep_going: bool,
 }
 
-/// Switch the REST API on in the user settings: set OPEN_REST_API, and make a random TOKEN where there is none. Nothing else
-/// of the file changes. A gateway that runs follows within a second.
+/// Switch the REST API on in the user settings: set OPEN_REST_API, and make a random TOKEN where there is none. Nothing
+/// else of the file changes. A gateway that runs follows within a second.
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "enable")]
 pub struct EnableArguments {

@@ -68,7 +68,8 @@ pub enum TcpAddress {
 }
 
 impl TcpAddress {
-    /// Returns the addresses, at least one, without repetitions. The lookup of a name may take as long as its name servers do.
+    /// Returns the addresses, at least one, without repetitions. The lookup of a name may take as long as its name
+    /// servers do.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = match self {
             Self::Address(address) => return Ok(vec![*address]),
@@ -105,8 +106,8 @@ impl FromStr for TcpAddress {
     }
 }
 
-/// Returns whether this is the name of a host in ASCII (RFC 1123 §2.1) whose last label is no number, so that no mistyped IPv4
-/// address is looked up.
+/// Returns whether this is the name of a host in ASCII (RFC 1123 §2.1) whose last label is no number, so that no
+/// mistyped IPv4 address is looked up.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

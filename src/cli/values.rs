@@ -84,8 +84,8 @@ fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
     Err(format!("it is none of {} (did you mean {meant}?)", names.collect::<Vec<_>>().join(", ")))
 }
 
-/// Returns the candidate that the fewest edits make of `text`, and the first of several such. An edit inserts, removes or
-/// replaces a character, or exchanges two that are side by side.
+/// Returns the candidate that the fewest edits make of `text`, and the first of several such. An edit inserts, removes
+/// or replaces a character, or exchanges two that are side by side.
 pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates.min_by_key(|candidate| strsim::osa_distance(text, candidate))
 }

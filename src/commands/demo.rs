@@ -94,8 +94,8 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
     })
 }
 
-/// Returns the text that is printed once the gateway listens. The paths are absolute: another terminal may be in another
-/// directory.
+/// Returns the text that is printed once the gateway listens. The paths are absolute: another terminal may be in
+/// another directory.
 fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<PathBuf>) -> String {
     let option = |name, path: PathBuf| format!(" {name} {}", quoted(&path.display().to_string()));
     let place = socket.as_ref().map(|path| format!(" on {}", path.display())).unwrap_or_default();

@@ -21,8 +21,8 @@ const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "cont
 /// How many symbolic links may lead to the settings, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Sets `OPEN_REST_API` in the user settings, and a random `TOKEN` where it is switched on and there is none. No other byte of
-/// the file changes. A failure says what to write by hand.
+/// Sets `OPEN_REST_API` in the user settings, and a random `TOKEN` where it is switched on and there is none. No other
+/// byte of the file changes. A failure says what to write by hand.
 pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     // What is printed can be pasted, in another directory too.
     let given = path.map(std::path::absolute).transpose().map_err(Failure::configuration)?;
@@ -52,8 +52,8 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Replaces the file as a whole, behind the links that lead to it, unless it says so already. Returns whether the new one has
-/// a new token.
+/// Replaces the file as a whole, behind the links that lead to it, unless it says so already. Returns whether the new
+/// one has a new token.
 fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
     let shown = path.display();
     let refused = |place: &Path, error: io::Error| {

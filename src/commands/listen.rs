@@ -68,8 +68,8 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
     }
 }
 
-/// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is over.
-/// The error is the number of printed messages if that is fewer than `count`.
+/// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is
+/// over. The error is the number of printed messages if that is fewer than `count`.
 pub(super) fn print_messages(
     subscriber: &mut Subscriber,
     printer: &mut Printer,
@@ -98,8 +98,8 @@ pub(super) fn print_messages(
 }
 
 /// Ends the printing at the first SIGTERM or SIGINT, and the process, with `late_status`, at the second one, or after
-/// [`STOP_TIMEOUT`]: the printing may wait for a reader that does not read. SIGHUP keeps its default, so that the command
-/// ends with its terminal, and under nohup(1) does not.
+/// [`STOP_TIMEOUT`]: the printing may wait for a reader that does not read. SIGHUP keeps its default, so that the
+/// command ends with its terminal, and under nohup(1) does not.
 fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.

@@ -1,5 +1,5 @@
-//! The commands of the program: `serve`, `demo`, `listen`, and `enable` with `disable` in a file each, `send` in a folder,
-//! and the subscriber and the printer that `listen` and `demo` share.
+//! The commands of the program: `serve`, `demo`, `listen`, and `enable` with `disable` in a file each, `send` in a
+//! folder, and the subscriber and the printer that `listen` and `demo` share.
 
 pub mod demo;
 pub mod enable;

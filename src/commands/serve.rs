@@ -70,9 +70,9 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
     path.cloned().map_or_else(settings::default_path, Ok).map_err(Failure::configuration)
 }
 
-/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is used
-/// if a default port is taken, for example by an adapter. It ends with its terminal, as it has no settings to
-/// read again.
+/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is
+/// used if a default port is taken, for example by an adapter. It ends with its terminal, as it has no settings to read
+/// again.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
@@ -213,7 +213,8 @@ fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Opt
     }
 }
 
-/// Returns whether there is an option of the files with the certificate, and whether there is one of the self-signed one.
+/// Returns whether there is an option of the files with the certificate, and whether there is one of the self-signed
+/// one.
 fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
     [
         arguments.tls_cert.is_some() || arguments.tls_key.is_some(),

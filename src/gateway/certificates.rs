@@ -1,6 +1,6 @@
 //! Keeps the certificate current. It is loaded at the start, and again when its files change, every minute, and at
-//! SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set. A new certificate ends
-//! no connection.
+//! SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set. A new certificate
+//! ends no connection.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::tls::certificate::CertificateNotice;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
-/// The time between two checks. A small computer without a battery has the right time only a while after its start, and a
-/// renewal that failed may now succeed. A check reads two files.
+/// The time between two checks. A small computer without a battery has the right time only a while after its start, and
+/// a renewal that failed may now succeed. A check reads two files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct WatchedCertificate {

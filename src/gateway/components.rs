@@ -23,8 +23,8 @@ use crate::sys::log::{log, warning};
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
 
-/// The most of the drain time that is reserved for what follows the time of the bus: its thread is joined, and the last event
-/// is written. A tenth of the drain time is reserved if that is less.
+/// The most of the drain time that is reserved for what follows the time of the bus: its thread is joined, and the last
+/// event is written. A tenth of the drain time is reserved if that is less.
 const END: Duration = Duration::from_millis(100);
 
 /// The time in which connections that are cut off at the end must be closed.
@@ -92,8 +92,8 @@ impl Components {
         }
     }
 
-    /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of it
-    /// takes `timeout` at most, and a second signal to stop ends it at once.
+    /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of
+    /// it takes `timeout` at most, and a second signal to stop ends it at once.
     pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> Stats {
         let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
         let for_bus = BUS_DRAIN.min(timeout / 2);

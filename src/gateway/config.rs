@@ -12,15 +12,16 @@ use crate::sys::log::warning;
 use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 use crate::tls::source::CertificateSource;
 
-/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
-/// and the settings file.
+/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard
+/// streams and the settings file.
 const OTHER_DESCRIPTORS: u64 = 40;
 
-/// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and for each
-/// end of its monitor.
+/// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and
+/// for each end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and as many as the fewest peers in any case.
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and as many as the fewest peers in
+/// any case.
 const PEER_DIVISOR: u64 = 5;
 const FEWEST_PEERS: u64 = 24;
 
@@ -47,8 +48,8 @@ pub(crate) struct GatewayConfig {
     pub(crate) other_hub: Option<HubEndpoints>,
     pub(crate) watch_stdin: bool,
     pub(crate) watch_parent: bool,
-    /// Whether SIGHUP, which a terminal sends when it is closed, asks to stop and not to reload. It then does neither if
-    /// the process was started with SIGHUP ignored, as by nohup(1).
+    /// Whether SIGHUP, which a terminal sends when it is closed, asks to stop and not to reload. It then does neither
+    /// if the process was started with SIGHUP ignored, as by nohup(1).
     pub(crate) stops_at_hangup: bool,
     pub(crate) stats_interval: Option<Duration>,
 }
@@ -59,10 +60,10 @@ impl GatewayConfig {
             || self.server.inherited.iter().any(|socket| socket.address.is_tcp())
     }
 
-    /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
-    /// endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be opened. Some
-    /// libraries panic if they get none, so it is checked first that those can be opened that the gateway needs without any
-    /// client.
+    /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the
+    /// bound endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be
+    /// opened. Some libraries panic if they get none, so it is checked first that those can be opened that the gateway
+    /// needs without any client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();

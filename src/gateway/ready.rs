@@ -12,8 +12,8 @@ use crate::message::publish::{Publish, Unavailable};
 pub(super) struct ReadyReporter {
     emit: EventSink,
     state: Mutex<ReadyState>,
-    /// Notified when the gateway listens and every endpoint is connected, which may be later than `ready`. For one task at a
-    /// time.
+    /// Notified when the gateway listens and every endpoint is connected, which may be later than `ready`. For one task
+    /// at a time.
     pub(super) completed: Notify,
 }
 
@@ -23,8 +23,8 @@ struct ReadyState {
     publisher: Option<Publisher>,
     /// Why the gateway does not listen; `None` if it listens.
     not_listening: Option<String>,
-    /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which may
-    /// come later than the change: the event of a connection precedes `ready`.
+    /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which
+    /// may come later than the change: the event of a connection precedes `ready`.
     is_bus_connected: Option<bool>,
     is_ready: bool,
 }
@@ -35,7 +35,8 @@ impl ReadyReporter {
         Self { emit, state: Mutex::new(state), completed: Notify::new() }
     }
 
-    /// Tells which publisher takes the messages, and whether the bus has bound endpoints: it reports nothing about those.
+    /// Tells which publisher takes the messages, and whether the bus has bound endpoints: it reports nothing about
+    /// those.
     pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
         self.update(|state| {
             state.publisher = Some(publisher);

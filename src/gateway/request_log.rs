@@ -1,5 +1,5 @@
-//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, and topics
-//! that are not known.
+//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, and
+//! topics that are not known.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -77,8 +77,8 @@ impl LoggedTopics {
         let (new, topics) = unbounded_channel();
         let noted = RwLock::<NotedTopics>::default();
         let note = move |topic: &str| {
-            // A worker waits for no other one: what is not noted now is noted with the next message of the topic. Nearly
-            // always the topic was noted before, and reading excludes nobody.
+            // A worker waits for no other one: what is not noted now is noted with the next message of the topic.
+            // Nearly always the topic was noted before, and reading excludes nobody.
             if noted.try_read().is_ok_and(|noted| noted.is_new(topic.as_bytes()))
                 && let Ok(mut noted) = noted.try_write()
             {

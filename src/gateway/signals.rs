@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use crate::sys::process::is_ignored;
 
-/// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it at
-/// all writes less.
+/// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it
+/// at all writes less.
 const STDIN_BYTES: usize = 64 * 1024;
 
 /// The pause before each further read, so that an input without an end, such as /dev/zero, takes no processor time.
@@ -38,8 +38,8 @@ pub(super) enum SignalAction {
 }
 
 impl Signals {
-    /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop if
-    /// `stops_at_hangup` and unless the process ignores it.
+    /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop
+    /// if `stops_at_hangup` and unless the process ignores it.
     pub(super) fn install(stops_at_hangup: bool) -> io::Result<Self> {
         let kind = SignalKind::hangup();
         let stays_ignored = stops_at_hangup && is_ignored(kind.as_raw_value());
@@ -62,8 +62,8 @@ impl Signals {
         }
     }
 
-    /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second one
-    /// asks for no more than the first.
+    /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second
+    /// one asks for no more than the first.
     pub(super) async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -80,7 +80,8 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 }
 
 /// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
-/// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made non-blocking.
+/// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made
+/// non-blocking.
 pub(super) fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
     let (sender, ended) = oneshot::channel();
     thread::Builder::new().name("stdin".into()).spawn(move || {

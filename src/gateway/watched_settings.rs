@@ -14,8 +14,8 @@ use crate::sys::log::{log, warning};
 use crate::sys::secret_file::exposures;
 use crate::sys::watch::Watch;
 
-/// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and may
-/// take this long to write it.
+/// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and
+/// may take this long to write it.
 const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
@@ -114,7 +114,8 @@ impl WatchedSettings {
         now < counts_at
     }
 
-    /// Logs what makes the token easy to read, to replace or to guess, unless that was logged for the settings in force.
+    /// Logs what makes the token easy to read, to replace or to guess, unless that was logged for the settings in
+    /// force.
     fn warn(&mut self) {
         let mut warnings = Vec::new();
         if let (Some(path), Some(Access::Open(token))) = (&self.path, &self.in_force) {
@@ -133,8 +134,8 @@ impl WatchedSettings {
         self.warnings = warnings;
     }
 
-    /// Logs why the API is off: as a warning if there are no settings so far that could be understood, else with the command
-    /// that switches it on.
+    /// Logs why the API is off: as a warning if there are no settings so far that could be understood, else with the
+    /// command that switches it on.
     pub(super) fn log_disabled(&self, reason: &str) {
         if self.in_force.is_none() {
             return warning(format_args!("not listening: {reason}"));

@@ -1,7 +1,7 @@
 //! HTTP: the state machine of a connection, who may pass, and the answers, with no I/O and no clock.
 //!
-//! A request meets [`connection`], [`h1`], [`request`], [`admission`], `body`, [`context`] and [`response`], in this order.
-//! [`problem`] has every reason to refuse, and [`policy`] the limits and rules.
+//! A request meets [`connection`], [`h1`], [`request`], [`admission`], `body`, [`context`] and [`response`], in this
+//! order. [`problem`] has every reason to refuse, and [`policy`] the limits and rules.
 
 pub mod admission;
 mod body;

@@ -124,8 +124,8 @@ impl Problem {
 
     pub(super) fn may_go_on(&self) -> bool {
         match self {
-            // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be read,
-            // or the client shall pay for each guess with a connection.
+            // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be
+            // read, or the client shall pay for each guess with a connection.
             Self::Request(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
             Self::Unavailable(reason) => *reason != Unavailable::Disabled,
             Self::NotFound | Self::Method | Self::MediaType | Self::ContentEncoding | Self::Expectation => true,

@@ -1,8 +1,8 @@
 //! A large body read without its longest string.
 //!
-//! Most of a large body is one string, such as a picture in base64. To read it, vector instructions find its end and check
-//! that all of it is printable ASCII without escapes. Then `serde_json` reads a short text, in which one byte stands for
-//! the string. Where that text is a message, the body is one, for these reasons:
+//! Most of a large body is one string, such as a picture in base64. To read it, vector instructions find its end and
+//! check that all of it is printable ASCII without escapes. Then `serde_json` reads a short text, in which one byte
+//! stands for the string. Where that text is a message, the body is one, for these reasons:
 //!
 //! - The byte, [`FILLER`], is valid JSON inside a string only. So it stands in a string, and what was left out does.
 //! - What was left out begins behind a quote, ends before the next one and has no backslash, so that the string neither
@@ -36,7 +36,8 @@ pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
     }
     let omitted = longest_string(body)?;
     let string = body.get(omitted.clone())?;
-    // Printable ASCII from the space on has the least values. Without an early exit, vector instructions find the largest.
+    // Printable ASCII from the space on has the least values. Without an early exit, vector instructions find the
+    // largest.
     let most = string.iter().fold(0, |most, byte| byte.wrapping_sub(b' ').max(most));
     if most > b'~' - b' ' || memchr::memchr(b'\\', string).is_some() {
         return None;

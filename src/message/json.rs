@@ -295,8 +295,8 @@ impl<'t> JsonReader<'t> {
         is_low
     }
 
-    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit after
-    /// a leading zero is refused here.
+    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit
+    /// after a leading zero is refused here.
     pub(super) fn number(&mut self) -> Result<(), Reason> {
         self.skip_one(b"-");
         let start = self.at;

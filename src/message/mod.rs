@@ -1,8 +1,8 @@
 //! A request's body, read as a message: one JSON object with a `topic` and a `payload`.
 //!
 //! Faults have this precedence: a syntax error counts wherever it is, also behind other faults; then nesting and
-//! surrogates; then the topic, the payload, and the payload's fields. Numbers count last, and only where the encoding of
-//! payloads cannot hold them.
+//! surrogates; then the topic, the payload, and the payload's fields. Numbers count last, and only where the encoding
+//! of payloads cannot hold them.
 //!
 //! The files in reading order: `parse`, `abridged`, `reader`, `fields`, `judge`, [`topics`], [`json`], `fault`,
 //! [`msgpack`], [`publish`].

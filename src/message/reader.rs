@@ -97,8 +97,8 @@ impl<'b> MessageReader<'b> {
                 json.peek();
                 json.at()
             }
-            // A key with escapes is a copy. As clients do not escape the keys that are looked at, this costs nothing. If no colon
-            // follows the key, our reader finds no value, and `serde_json` refuses the text next.
+            // A key with escapes is a copy. As clients do not escape the keys that are looked at, this costs nothing.
+            // If no colon follows the key, our reader finds no value, and `serde_json` refuses the text next.
             Cow::Owned(_) => {
                 let mut json = self.json_from(object);
                 json.find_member(field.key());

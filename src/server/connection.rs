@@ -35,7 +35,8 @@ const NEXT_REQUEST_DIVISOR: u32 = 10;
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
-/// ever. After a pause of the process, a client may go on for as long: it could send and take no more than the socket holds.
+/// ever. After a pause of the process, a client may go on for as long: it could send and take no more than the socket
+/// holds.
 const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A deadline that is seen so late shows that the process was stopped meanwhile.
@@ -168,7 +169,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
-                            // The process may have been stopped meanwhile, so what has arrived counts before the deadline.
+                            // The process may have been stopped meanwhile, so what has arrived counts before the
+                            // deadline.
                             if !std::mem::replace(&mut is_late, true) {
                                 let now = Instant::now();
                                 if now > deadline.at + PAUSE {

@@ -1,7 +1,7 @@
 //! Switches the entrance on and off in a settings file, and changes nothing else of it.
 //!
-//! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. If the name is bound in
-//! another way, only execution gives its value, so a person must edit the file.
+//! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. If the name is
+//! bound in another way, only execution gives its value, so a person must edit the file.
 
 use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
 use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};
@@ -19,9 +19,9 @@ const CLOSE_BY_HAND: &str =
 const TOKEN_BY_HAND: &str = "TOKEN is bound here in a way that is not edited; write TOKEN = \"...\" on a line of its own \
      below, with at least 16 characters that nobody can guess";
 
-/// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and there is
-/// no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`] refuses, also if it
-/// would do so after the edit, and where a name is bound in a way that cannot be edited.
+/// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and
+/// there is no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`]
+/// refuses, also if it would do so after the edit, and where a name is bound in a way that cannot be edited.
 pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
     let [mut open, mut new_token] = [None, None];
     match (parse(source)?, is_open) {
@@ -73,7 +73,8 @@ enum Binding {
 struct LastBinding<'n> {
     name: &'n str,
     found: Option<Binding>,
-    /// The visited statement is in a function or a class. What these bind is another name, unless they declare it `global`.
+    /// The visited statement is in a function or a class. What these bind is another name, unless they declare it
+    /// `global`.
     is_inner: bool,
 }
 

@@ -12,8 +12,8 @@ use crate::sys::secret_file;
 
 #[derive(Debug)]
 pub(crate) struct SettingsReading {
-    /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed. A file that does not exist
-    /// disables the entrance.
+    /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed. A file that does
+    /// not exist disables the entrance.
     pub(crate) access: Result<Access, String>,
     /// `None` if there is no file.
     pub(crate) version: Option<FileVersion>,
@@ -63,8 +63,8 @@ pub(crate) fn read(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, Sett
     }
 }
 
-/// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config` in
-/// the home directory.
+/// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config`
+/// in the home directory.
 pub(crate) fn default_path() -> io::Result<PathBuf> {
     let xdg_config_home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     path_in(xdg_config_home, std::env::home_dir()).ok_or_else(|| {

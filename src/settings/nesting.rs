@@ -103,8 +103,8 @@ impl Nesting {
     }
 }
 
-/// Returns whether a token does not nest. All other tokens count, also in a wrong place: the parser recovers from errors,
-/// and a closing bracket without its opening one may begin an element of what is open.
+/// Returns whether a token does not nest. All other tokens count, also in a wrong place: the parser recovers from
+/// errors, and a closing bracket without its opening one may begin an element of what is open.
 fn is_operand(kind: TokenKind) -> bool {
     matches!(
         kind,

@@ -1,7 +1,7 @@
 //! Decides what the two settings are, by their last assignments.
 //!
-//! In scope are assignments that are statements of the module itself: to a name alone, chained, annotated, augmented, or
-//! inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
+//! In scope are assignments that are statements of the module itself: to a name alone, chained, annotated, augmented,
+//! or inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
 //! `class`, `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
 
 use ruff_python_ast::{Expr, Int, ModModule, Number, Stmt, StringLiteral, UnaryOp};
@@ -17,15 +17,16 @@ use crate::sync::token::Token;
 /// in memory, so this limit keeps it to some tens of megabytes for a moment.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Returns what the bytes of a settings file say, or a [`SettingsFault`] for a file that Python's parser would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
-/// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
-/// string. Each assignment is checked even where the other setting disables the entrance.
+/// Returns what the bytes of a settings file say, or a [`SettingsFault`] for a file that Python's parser would refuse,
+/// that is larger than [`MAX_FILE_BYTES`] or nested too deeply, whose last assignment of `OPEN_REST_API` is not a
+/// literal, or whose last assignment of `TOKEN` is not a literal string. Each assignment is checked even where the
+/// other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, false)
 }
 
-/// Parses as [`parse`] does, for a client. The file may be a copy that has the token alone, on another machine than that of
-/// the gateway.
+/// Parses as [`parse`] does, for a client. The file may be a copy that has the token alone, on another machine than
+/// that of the gateway.
 pub(crate) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, true)
 }
@@ -94,8 +95,8 @@ fn token(text: &str, value: &Expr) -> Result<Option<Token>, SettingsFault> {
     }
 }
 
-/// Returns the value of the last assignment to `name`. Where only execution would give the value, it returns the name at
-/// that place, which is no literal.
+/// Returns the value of the last assignment to `name`. Where only execution would give the value, it returns the name
+/// at that place, which is no literal.
 fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<&'a Expr> {
     module.iter().rev().find_map(|statement| match statement {
         // Python assigns to the targets from left to right, so the last one decides.

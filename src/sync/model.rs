@@ -8,8 +8,8 @@ use loom::thread::yield_now;
 const SLOTS: usize = 8;
 
 /// A queue of several producers and one consumer. As in crossbeam's, a producer takes an index and then writes its
-/// message, and the consumer waits for a message whose index is taken. The slots are not used again. The accesses of the
-/// indexes are relaxed, where crossbeam's are sequentially consistent; the lock of a slot is never waited for.
+/// message, and the consumer waits for a message whose index is taken. The slots are not used again. The accesses of
+/// the indexes are relaxed, where crossbeam's are sequentially consistent; the lock of a slot is never waited for.
 pub(crate) struct SegQueue<T> {
     slots: [Mutex<Option<T>>; SLOTS],
     tail: AtomicUsize,
@@ -45,8 +45,8 @@ impl<T> SegQueue<T> {
     }
 }
 
-/// An `AtomicBool` whose stores read what they replace. loom gives the stores of one atomic no total order: to it, another
-/// thread's swap of an older value may be newer than a store, which no processor and no compiler can do.
+/// An `AtomicBool` whose stores read what they replace. loom gives the stores of one atomic no total order: to it,
+/// another thread's swap of an older value may be newer than a store, which no processor and no compiler can do.
 #[derive(Default)]
 pub(crate) struct AtomicBool(atomic::AtomicBool);
 

@@ -50,7 +50,8 @@ impl Memory {
         }
     }
 
-    /// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10 s.
+    /// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10
+    /// s.
     pub(crate) async fn return_when_over(&self) {
         loop {
             self.much_held.notified().await;

@@ -82,7 +82,8 @@ pub(crate) struct ParentEnd {
 }
 
 impl ParentEnd {
-    /// Begins to watch the parent, on the runtime that this is called in. Fails if the parent is in another PID namespace.
+    /// Begins to watch the parent, on the runtime that this is called in. Fails if the parent is in another PID
+    /// namespace.
     pub(crate) fn watch() -> io::Result<Self> {
         let parent = getppid().ok_or_else(|| io::Error::other("the parent process is in another PID namespace"))?;
         let pidfd = match pidfd_open(parent, PidfdFlags::empty()) {

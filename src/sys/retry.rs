@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 
-/// How long to wait for the lock of a directory. Another gateway holds it for some 100 ms at most, but anybody who may open
-/// the directory may hold it for ever.
+/// How long to wait for the lock of a directory. Another gateway holds it for some 100 ms at most, but anybody who may
+/// open the directory may hold it for ever.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 const LOCK_PAUSE: Duration = Duration::from_millis(5);

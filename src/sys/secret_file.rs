@@ -1,5 +1,5 @@
-//! Files that hold a secret: how they are read, and what other users can do with them. Root can do everything, and is not
-//! mentioned.
+//! Files that hold a secret: how they are read, and what other users can do with them. Root can do everything, and is
+//! not mentioned.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read};

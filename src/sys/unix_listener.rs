@@ -1,7 +1,7 @@
 //! Listening Unix sockets that take nothing away from anybody, and leave nothing behind.
 //!
-//! `bind(2)` fails at a path where a file is, also where a killed process has left its socket. To unlink whatever is there
-//! would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
+//! `bind(2)` fails at a path where a file is, also where a killed process has left its socket. To unlink whatever is
+//! there would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -40,19 +40,20 @@ pub(crate) struct UnixListener {
 type FileIdentity = (u64, u64);
 
 impl UnixListener {
-    /// Listens at this path, where only this user and root can connect. Replaces a socket that nobody listens on. If this
-    /// fails, whatever is at the path is as it was.
+    /// Listens at this path, where only this user and root can connect. Replaces a socket that nobody listens on. If
+    /// this fails, whatever is at the path is as it was.
     pub(crate) fn open(path: &Path, backlog: i32) -> io::Result<Self> {
         if path.as_os_str().len() > PATH_BYTES {
             let reason = format!("the path of a socket has at most {PATH_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidFilename, reason));
         }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Without the lock, two processes could both remove a stale socket, the later one that of the other. Where the lock
-        // cannot be had, the socket is opened without it.
+        // Without the lock, two processes could both remove a stale socket, the later one that of the other. Where the
+        // lock cannot be had, the socket is opened without it.
         let _locked = lock_directory(directory);
         let socket = new_socket()?;
-        // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to others.
+        // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to
+        // others.
         fchmod(&socket, OWNER)?;
         let address = SocketAddrUnix::new(path)?;
         match bind(&socket, &address) {

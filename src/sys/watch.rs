@@ -1,12 +1,12 @@
 //! A watch on one file: it reports that the file may have been written, replaced, removed or created.
 //!
 //! Inotify watches inodes, and a file that replaces another by a rename is a different inode. So this watch is set on
-//! directories: it resolves the path as the kernel does, and watches each name that the resolution looks up, also behind
-//! symbolic links. Where a directory is missing, that is the last name.
+//! directories: it resolves the path as the kernel does, and watches each name that the resolution looks up, also
+//! behind symbolic links. Where a directory is missing, that is the last name.
 //!
-//! Invariant: after [`Watch::start`] and after each [`Watch::changed`], the watched names are those of a resolution that
-//! began when all of them were already watched. So each change happens before the caller's next read of the file, or is
-//! reported after it.
+//! Invariant: after [`Watch::start`] and after each [`Watch::changed`], the watched names are those of a resolution
+//! that began when all of them were already watched. So each change happens before the caller's next read of the file,
+//! or is reported after it.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -47,8 +47,8 @@ const MAX_LINKS: usize = 40;
 const EVENTS_BYTES: usize = 4 * 1024;
 
 /// The events by which a name comes to mean another file, or its directory gets another path. `MASK_ADD` unites the
-/// flags of a directory that occurs twice. With events for opening, the process would wake for each file that any program
-/// opens in `/home`.
+/// flags of a directory that occurs twice. With events for opening, the process would wake for each file that any
+/// program opens in `/home`.
 const NAME_EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -111,7 +111,8 @@ impl Watch {
             }
             burst.quiet_at = Instant::now() + QUIET;
         }
-        // A watched directory may have been renamed, removed or replaced. The old watches end after the new ones are set.
+        // A watched directory may have been renamed, removed or replaced. The old watches end after the new ones are
+        // set.
         let was_watched = self.names.is_some();
         self.watch_names(was_watched);
     }

@@ -1,4 +1,5 @@
-//! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread and no other.
+//! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread and no
+//! other.
 
 use std::io;
 use std::os::fd::AsFd;

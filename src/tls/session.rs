@@ -1,5 +1,6 @@
-//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A [`Session`] is
-//! one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
+//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A
+//! [`Session`] is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way
+//! round.
 //!
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
@@ -29,7 +30,8 @@ const RECORD_OVERHEAD_BYTES: usize = 29;
 const READ_BUFFER_BYTES: usize = 4096;
 
 /// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
-/// refused with `no_application_protocol`. A client that offers none speaks HTTP/1.1. `curl --http1.0` offers the second.
+/// refused with `no_application_protocol`. A client that offers none speaks HTTP/1.1. `curl --http1.0` offers the
+/// second.
 const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
 /// Begins sessions. The workers share it.
@@ -76,11 +78,12 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
-/// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
+/// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All
+/// of them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
 fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut provider = ring::default_provider();
-    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
+    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it
+    // encrypts.
     provider.cipher_suites.sort_by_key(|suite| {
         let hash = match suite {
             SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
@@ -232,7 +235,8 @@ counted_enum! {
     }
 }
 
-/// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this side.
+/// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this
+/// side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFault(pub(super) Error);
 

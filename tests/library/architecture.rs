@@ -128,8 +128,8 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// Returns every import: the file that names an item, and the file that has it. That is not the file that re-exports the
-/// item, so that a `mod.rs` of declarations and re-exports is no part of a circle.
+/// Returns every import: the file that names an item, and the file that has it. That is not the file that re-exports
+/// the item, so that a `mod.rs` of declarations and re-exports is no part of a circle.
 fn imports(sources: &[Source]) -> BTreeSet<(String, String)> {
     let files: BTreeMap<_, _> = sources.iter().map(|source| (source.module.as_str(), source.file.as_str())).collect();
     let paths = |source| Source::paths(source).into_iter().map(move |(is_public, path)| (source, is_public, path));

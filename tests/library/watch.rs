@@ -13,8 +13,8 @@ use tokio::time::timeout;
 /// How long a test waits for a report: far longer than a report takes, also on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a test waits to see that nothing is reported: longer than a report takes. On a busy machine a wrong report may
-/// come later, and the test passes nevertheless.
+/// How long a test waits to see that nothing is reported: longer than a report takes. On a busy machine a wrong report
+/// may come later, and the test passes nevertheless.
 const NOT_REPORTED_FOR: Duration = Duration::from_millis(200);
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -29,7 +29,8 @@ async fn is_not_reported(watch: &mut Watch) -> bool {
     timeout(NOT_REPORTED_FOR, watch.changed()).await.is_err()
 }
 
-/// Returns how often one change is reported. More than once is correct on a machine too busy to let the burst end in time.
+/// Returns how often one change is reported. More than once is correct on a machine too busy to let the burst end in
+/// time.
 async fn count_reports(watch: &mut Watch) -> usize {
     let mut reports = 0;
     while timeout(if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }, watch.changed()).await.is_ok() {
@@ -75,7 +76,8 @@ fn replace(path: &Path) {
 /// A place with a file of settings.
 const FILE: &str = "echo 'X = 0' > user_settings.py";
 
-/// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a shell.
+/// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a
+/// shell.
 fn assert_each_is_reported(before: &str, watched: &str, steps: &[&str]) {
     let place = Place::after(before);
     block_on(async {

@@ -48,8 +48,8 @@ fn connections_that_end_because_the_api_is_switched_off_leave_none() {
     eventually("the descriptors are closed", || (descriptors(gateway.id()) == open).then_some(()));
 }
 
-/// Starts a gateway with four workers. Returns it, and how many descriptors it has inherited: those of libzmq's sockets in
-/// this process, which other tests open and close.
+/// Starts a gateway with four workers. Returns it, and how many descriptors it has inherited: those of libzmq's sockets
+/// in this process, which other tests open and close.
 fn start_with_inherited(builder: Builder) -> (Gateway, usize) {
     let inherited = tempfile::NamedTempFile::new().unwrap();
     let script = format!("ls /proc/$$/fd > '{}'", inherited.path().display());
@@ -67,7 +67,8 @@ fn a_refused_ring_leaves_none() {
     eventually("a refused ring leaves no descriptor", || is_equal().then_some(()));
 }
 
-/// The fewest descriptors with which the dynamic linker loads the program. Whoever runs the tests may have left some open.
+/// The fewest descriptors with which the dynamic linker loads the program. Whoever runs the tests may have left some
+/// open.
 fn enough_to_load() -> usize {
     let mut version = binary();
     version.arg("--version");

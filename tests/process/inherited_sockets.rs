@@ -109,7 +109,8 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason_and_one_given_twice_i
     }
 }
 
-/// The socket does not block from then on, and goes on listening. What waits in its backlog is for whoever accepts next.
+/// The socket does not block from then on, and goes on listening. What waits in its backlog is for whoever accepts
+/// next.
 #[test]
 fn others_feel_nothing_else_of_the_gateway() {
     for is_blocking in [true, false] {

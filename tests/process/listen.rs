@@ -91,8 +91,8 @@ fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
     listen.finish(0);
 }
 
-/// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print` have
-/// each of them.
+/// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print`
+/// have each of them.
 #[test]
 fn listen_prints_no_control_character_of_a_payload() {
     let (publisher, endpoint) = publisher();

@@ -130,8 +130,8 @@ impl Account {
         }
     }
 
-    /// Compares the answers with the deliveries. `hubs` is the number of hubs that there were, of which all but the last
-    /// were killed.
+    /// Compares the answers with the deliveries. `hubs` is the number of hubs that there were, of which all but the
+    /// last were killed.
     pub(crate) fn close(&mut self, hubs: usize) -> Totals {
         self.check_order();
         let mut totals = Totals { ended_hubs: hubs - 1, ..Totals::default() };
@@ -176,9 +176,9 @@ impl Account {
     }
 }
 
-/// What the ends of hubs may have lost. The gateway publishes in one order, and a hub that ends loses one interval of it.
-/// The order in which messages were accepted is not known, but a message that was sent after the answer to another one
-/// stands behind it.
+/// What the ends of hubs may have lost. The gateway publishes in one order, and a hub that ends loses one interval of
+/// it. The order in which messages were accepted is not known, but a message that was sent after the answer to another
+/// one stands behind it.
 struct Kills {
     /// For each hub, the highest number that it or an earlier hub delivered.
     highest: Vec<u32>,

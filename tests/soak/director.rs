@@ -1,5 +1,5 @@
-//! What happens to the gateway while it serves: hubs end, the settings change, certificates are replaced. The kinds come
-//! in a random order, each once before any comes again.
+//! What happens to the gateway while it serves: hubs end, the settings change, certificates are replaced. The kinds
+//! come in a random order, each once before any comes again.
 
 use std::sync::Arc;
 use std::thread::sleep;

@@ -1,5 +1,5 @@
-//! The hub: a process of its own, which passes each message on with the number of the hub, so that it is known which hub
-//! delivered it.
+//! The hub: a process of its own, which passes each message on with the number of the hub, so that it is known which
+//! hub delivered it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ const PLANT_EVERY: u64 = 1_000;
 pub(crate) struct Bus {
     /// Where the hub binds, or where it connects to the gateway.
     pub(crate) endpoint: String,
-    /// Whether the gateway connects to the hub, which may end then. Where the hub connects, a message for a hub that ends
-    /// would be lost.
+    /// Whether the gateway connects to the hub, which may end then. Where the hub connects, a message for a hub that
+    /// ends would be lost.
     pub(crate) is_dialled: bool,
     /// Where publishers connect to the gateway, if that runs a hub of its own between them.
     pub(crate) publishers: Option<String>,

@@ -1,6 +1,6 @@
 //! The soak: one gateway, as many connections as the machine allows, and everything that can happen to a gateway,
-//! happening again and again. In the end, each message is accounted for by its number, and what the gateway takes of the
-//! machine is back where it was. `.ci/soak MINUTES` runs it; it is not a part of `cargo test`.
+//! happening again and again. In the end, each message is accounted for by its number, and what the gateway takes of
+//! the machine is back where it was. `.ci/soak MINUTES` runs it; it is not a part of `cargo test`.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -66,8 +66,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The memory that the gateway may hold above that of its start, when the load is over: its tables of connections grew.
 const REMAINING_KIB: u64 = 32 * 1024;
 
-/// Bodies that are held together after the load, and the length of each. The gateway keeps freed memory for such bodies,
-/// and returns it after they are gone.
+/// Bodies that are held together after the load, and the length of each. The gateway keeps freed memory for such
+/// bodies, and returns it after they are gone.
 const HELD: usize = 8;
 const HELD_BYTES: usize = 1_000_000;
 
@@ -201,8 +201,8 @@ fn start(options: &Options, directory: &Path) -> Director {
     Director { world, gateway, hubs, certificate, random: Random::for_user(options.seed, u64::MAX) }
 }
 
-/// Posts messages until one arrives. Returns how many got lost before: a subscriber of a bound endpoint cannot tell when
-/// it is subscribed.
+/// Posts messages until one arrives. Returns how many got lost before: a subscriber of a bound endpoint cannot tell
+/// when it is subscribed.
 fn subscribe(world: &World) -> u64 {
     let connection = world.account().open_connection();
     let mut posted = 0;

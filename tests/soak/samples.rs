@@ -14,8 +14,8 @@ const SAMPLES: u32 = 600;
 /// The least time between two samples.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may still
-/// be connecting in the second. What it holds after the load is limited far more narrowly.
+/// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may
+/// still be connecting in the second. What it holds after the load is limited far more narrowly.
 const GROWTH_KIB: u64 = 96 * 1024;
 
 /// The same for descriptors beyond those of the clients, and the percentage of the clients' that is added: the gateway

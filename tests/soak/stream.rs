@@ -96,8 +96,8 @@ impl Stream {
         self.0.async_io_mut(Interest::WRITABLE, flush).await
     }
 
-    /// Returns how many bytes were read from the socket, 0 at its end. The buffer is not a part of the future of a client,
-    /// of which there are thousands.
+    /// Returns how many bytes were read from the socket, 0 at its end. The buffer is not a part of the future of a
+    /// client, of which there are thousands.
     async fn read(&mut self) -> io::Result<usize> {
         let read = |connection: &mut Connection| connection.receive(&mut [0; READ_BYTES]);
         self.0.async_io_mut(Interest::READABLE, read).await

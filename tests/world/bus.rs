@@ -1,5 +1,5 @@
-//! A bus without a thread and without sockets: the world takes the messages from the queue, and decides whether a hub is
-//! connected.
+//! A bus without a thread and without sockets: the world takes the messages from the queue, and decides whether a hub
+//! is connected.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The workers in a simulated world: the shell around the core, as it is shipped, on a third transport. Sockets are in
-//! memory, the clock jumps to the next timer, and a seed decides everything else: what clients send, in which pieces, how
-//! they read and end, which calls fail, when the settings change, and when the gateway stops.
+//! memory, the clock jumps to the next timer, and a seed decides everything else: what clients send, in which pieces,
+//! how they read and end, which calls fail, when the settings change, and when the gateway stops.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -14,7 +14,8 @@
 //! | `ledger` | what a life has seen, and whether the gateway did right by it |
 //! | `world` | what is true at each moment, what went wrong, and the trace |
 //!
-//! `.ci/world SECONDS` runs worlds for so long. A world that goes wrong prints its seed. This replays it, with its trace:
+//! `.ci/world SECONDS` runs worlds for so long. A world that goes wrong prints its seed. This replays it, with its
+//! trace:
 //!
 //! ```text
 //! WORLD_SEED=4711 cargo test --features world --test world a_seed -- --nocapture

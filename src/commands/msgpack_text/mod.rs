@@ -1,4 +1,5 @@
-//! MessagePack to JSON text, for people to read. Any publisher may have sent the frames, and so they may hold any bytes.
+//! MessagePack to JSON text, for people to read. Any publisher may have sent the frames, and so they may hold any
+//! bytes.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +16,13 @@ use serde_json::Value;
 /// Levels of maps and arrays in a frame that is shown. Python's `msgpack` writes at most 511.
 const MAX_SHOWN_DEPTH: usize = 512;
 
-/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what Python's `msgpack.unpackb`
-/// refuses, and for a frame that nests deeper. Time and memory are linear in the size of the frame, whatever lengths it
-/// states.
+/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what Python's
+/// `msgpack.unpackb` refuses, and for a frame that nests deeper. Time and memory are linear in the size of the frame,
+/// whatever lengths it states.
 ///
-/// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in base64,
-/// an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is a number, a boolean or
-/// nil as the string of its JSON. A key that is given twice is shown twice.
+/// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in
+/// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is a number, a
+/// boolean or nil as the string of its JSON. A key that is given twice is shown twice.
 #[must_use]
 pub fn to_json(frame: &[u8]) -> Option<String> {
     let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()) };

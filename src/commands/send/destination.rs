@@ -1,5 +1,5 @@
-//! Where messages are posted, and a connection to it: the address comes from the arguments, the token and the certificate
-//! from the settings file and what stands beside it.
+//! Where messages are posted, and a connection to it: the address comes from the arguments, the token and the
+//! certificate from the settings file and what stands beside it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -134,8 +134,8 @@ impl Destination {
         };
         let (target, authority) = (&self.target, &self.authority);
         let secret = token.secret();
-        // A URL ends in the logs of proxies, so that the token is there only if no field can carry it. A recipient drops
-        // blanks at the ends of a field (RFC 9110 §5.5).
+        // A URL ends in the logs of proxies, so that the token is there only if no field can carry it. A recipient
+        // drops blanks at the ends of a field (RFC 9110 §5.5).
         let is_field_content = secret.trim_ascii() == secret && !secret.iter().any(u8::is_ascii_control);
         let (query, field) = if is_field_content {
             (String::new(), [b"Authorization: Bearer ", secret, b"\r\n"].concat())

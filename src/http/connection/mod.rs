@@ -133,8 +133,8 @@ impl Connection {
         } else {
             held.extend_from_slice(input.bytes);
             let left = self.run(Input { bytes: &held, buffer: None }, out, context);
-            // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A head
-            // that comes in pieces stays where it is.
+            // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A
+            // head that comes in pieces stays where it is.
             self.held = if left.len() < held.len() { left.to_vec() } else { held };
         }
         self.next(out)

@@ -74,8 +74,8 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// Decodes up to the end of the next run of content, of the body, or of the input. Refuses the first byte that RFC 9112
-    /// §7.1 does not allow, or that exceeds a limit.
+    /// Decodes up to the end of the next run of content, of the body, or of the input. Refuses the first byte that RFC
+    /// 9112 §7.1 does not allow, or that exceeds a limit.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, SyntaxFault> {
         let mut rest = input;
         while let Some((&byte, behind)) = rest.split_first() {

@@ -123,8 +123,9 @@ impl<'b> FieldsReading<'b> {
         }
     }
 
-    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An empty
-    /// member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different bodies.
+    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An
+    /// empty member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different
+    /// bodies.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), SyntaxFault> {
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());

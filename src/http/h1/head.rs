@@ -9,7 +9,8 @@ use percent_encoding::percent_decode;
 use super::fields::{Fields, is_authority};
 use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, split_once};
 
-/// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
+/// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with
+/// 414.
 pub const TARGET_BYTES: usize = 8 * 1024;
 
 /// Field lines in a head: browsers send about 20, and proxies add some. More are refused with 431.
@@ -75,8 +76,8 @@ impl HeadSearch {
     /// Reads the head at the start of `input`, and returns it with its length, its empty line included; `None` if it
     /// has not arrived whole yet. `input` is what was given before and what has come since.
     ///
-    /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so that
-    /// garbage does not hold a connection until the deadline.
+    /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so
+    /// that garbage does not hold a connection until the deadline.
     pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
         // Most heads arrive whole. They need no search, since their lines show where they end.

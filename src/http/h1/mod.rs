@@ -3,8 +3,9 @@
 //! # What is accepted and what is refused
 //!
 //! Each rule is held by connections in files of `tests/data`: what a client sends and, in a file beside it, what comes
-//! of it, which is the same however the bytes are split. `*` stands for several files. Rows in italics are decided behind this module,
-//! in [`crate::http::admission`], [`crate::http::connection`] and [`crate::message`]; they are in this table because HTTP defines their answers.
+//! of it, which is the same however the bytes are split. `*` stands for several files. Rows in italics are decided
+//! behind this module, in [`crate::http::admission`], [`crate::http::connection`] and [`crate::message`]; they are in
+//! this table because HTTP defines their answers.
 //!
 //! | accepted | RFC | held by |
 //! |---|---|---|
@@ -27,8 +28,8 @@
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
 //! | *limits, at the limit* | | `accept/head-at-max*`, `accept/body-at-max-*`, `accept/buffered-at-max` |
 //!
-//! A bare LF, a second empty line and an empty list member may be accepted by the RFC. They are refused, because two programs
-//! that disagree about where a request ends make request smuggling possible, and no known client sends them.
+//! A bare LF, a second empty line and an empty list member may be accepted by the RFC. They are refused, because two
+//! programs that disagree about where a request ends make request smuggling possible, and no known client sends them.
 //!
 //! | refused with 400 and a close | RFC | held by |
 //! |---|---|---|
@@ -67,8 +68,8 @@
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
 //!
-//! Other modules of `tests/library/requests` hold which of several faults is answered (`precedence`), the limits of chunk lines,
-//! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
+//! Other modules of `tests/library/requests` hold which of several faults is answered (`precedence`), the limits of
+//! chunk lines, extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
 pub mod chunked;
 pub mod fields;
@@ -85,7 +86,8 @@ pub enum Version {
     Http11,
 }
 
-/// Why a request is refused as one of HTTP/1. Where several faults of a head apply, the first of these variants is answered.
+/// Why a request is refused as one of HTTP/1. Where several faults of a head apply, the first of these variants is
+/// answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestFault {
     /// 400.

@@ -9,10 +9,10 @@
 //!   MessagePack as they do in JSON.
 //!
 //! MessagePack gives the number of a container's members before the members; JSON does not give it at all. So a
-//! container begins with one byte that is filled in at its end. That is enough for up to 15 members and so for nearly all
-//! containers. The longer ones are noted, and a copy of the frame makes room for their longer headers at once. To count
-//! the members first would read every payload twice. Headers of five bytes would make `[[],[],…]` longer than its JSON.
-//! To move the members at the end of each container would move them again for each level above.
+//! container begins with one byte that is filled in at its end. That is enough for up to 15 members and so for nearly
+//! all containers. The longer ones are noted, and a copy of the frame makes room for their longer headers at once. To
+//! count the members first would read every payload twice. Headers of five bytes would make `[[],[],…]` longer than its
+//! JSON. To move the members at the end of each container would move them again for each level above.
 
 #[cfg(test)]
 mod tests;

@@ -69,8 +69,8 @@ fn syntax_counts_before_depth() {
     not_json(arrays(300) + "x", "expected the end of the body at line 1, column 601");
 }
 
-/// A megabyte of anything is refused without recursion and in linear time. The bound is loose: it only has to tell linear
-/// from quadratic time, on a busy machine and in a build without optimisation.
+/// A megabyte of anything is refused without recursion and in linear time. The bound is loose: it only has to tell
+/// linear from quadratic time, on a busy machine and in a build without optimisation.
 #[test]
 fn hostile_megabytes_take_linear_time() {
     let megabyte = 1 << 20;

@@ -118,8 +118,8 @@ fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![prop::sample::select(br#"{}[]",:\ud8Dc0e-+.1tfn "#.to_vec()), any::<u8>(),]
 }
 
-/// Returns whether a document that `serde_json` has read is a message. `serde_json` differs from our reader in its limits
-/// alone (numbers out of range, lone surrogates, nesting), and in that the last of several equal keys counts.
+/// Returns whether a document that `serde_json` has read is a message. `serde_json` differs from our reader in its
+/// limits alone (numbers out of range, lone surrogates, nesting), and in that the last of several equal keys counts.
 fn accepts(value: &Value, check: Check) -> bool {
     let Some((topic, payload)) = value["topic"].as_str().zip(value["payload"].as_object()) else {
         return false;

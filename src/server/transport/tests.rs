@@ -14,7 +14,8 @@ use super::*;
 /// How long an event may take that must come.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns an event loop on a ring with few entries; `None` where the kernel refuses rings and `REQUIRE_URING` is not set.
+/// Returns an event loop on a ring with few entries; `None` where the kernel refuses rings and `REQUIRE_URING` is not
+/// set.
 fn uring() -> Option<Uring> {
     match Uring::with_entries(2, 4) {
         Ok(uring) => Some(uring),

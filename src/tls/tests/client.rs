@@ -57,8 +57,8 @@ impl Pair {
         Self { client, session: acceptor.accept().unwrap() }
     }
 
-    /// Transports bytes until both ends have nothing to send, at most `step` bytes of the client at a time. Returns what
-    /// the gateway has read.
+    /// Transports bytes until both ends have nothing to send, at most `step` bytes of the client at a time. Returns
+    /// what the gateway has read.
     pub(super) fn settle(&mut self, step: usize) -> Result<Vec<u8>, TlsFault> {
         let mut plaintext = Vec::new();
         loop {

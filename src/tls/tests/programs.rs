@@ -81,8 +81,8 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
     stream.write_all(&out)
 }
 
-/// Runs a program with a time limit. Returns `None` where the program is not installed, which fails the test where `CI` is
-/// set.
+/// Runs a program with a time limit. Returns `None` where the program is not installed, which fails the test where `CI`
+/// is set.
 fn run(program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Output> {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()));

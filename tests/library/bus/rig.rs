@@ -124,8 +124,8 @@ impl Running {
         self.publisher.wake();
     }
 
-    /// Publishes the numbers from `first` on until one is refused, because a subscriber does not read. Returns the first
-    /// number that was not accepted.
+    /// Publishes the numbers from `first` on until one is refused, because a subscriber does not read. Returns the
+    /// first number that was not accepted.
     pub(crate) fn publish_until_stalled(&self, first: u32, padding: usize) -> u32 {
         let mut quiet_since = Instant::now();
         let mut number = first;

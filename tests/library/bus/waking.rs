@@ -45,8 +45,8 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
     }
 }
 
-/// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A thread
-/// that never waits has no voluntary switches. The test sleeps because it counts over a span of time.
+/// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A
+/// thread that never waits has no voluntary switches. The test sleeps because it counts over a span of time.
 fn rests(task: &str, most_switches: u64) -> bool {
     let before = switches(task);
     let waits = (0..10).all(|_| {

@@ -1,5 +1,5 @@
-//! Addresses as a person writes them: where to listen, on TCP, at a Unix socket or a descriptor, and the endpoints of the
-//! bus. What is accepted is what a plain reader accepts, and is written as it was read.
+//! Addresses as a person writes them: where to listen, on TCP, at a Unix socket or a descriptor, and the endpoints of
+//! the bus. What is accepted is what a plain reader accepts, and is written as it was read.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -40,8 +40,8 @@ pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, SyntaxFault> {
     Ok(None)
 }
 
-/// Reads a body as RFC 9112 §7.1.3 has it, line by line. It has no limits, so that it accepts more than the decoder, and
-/// agrees on what both accept.
+/// Reads a body as RFC 9112 §7.1.3 has it, line by line. It has no limits, so that it accepts more than the decoder,
+/// and agrees on what both accept.
 fn read_plainly(input: &[u8]) -> Option<Body> {
     let mut content = Vec::new();
     let mut rest = input;

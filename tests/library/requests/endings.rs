@@ -46,8 +46,8 @@ fn time_out(connection: &mut TestConnection) -> Next {
     connection.step(|connection, out, context| connection.time_out(out, context))
 }
 
-/// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one whose
-/// body is dropped was answered before.
+/// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one
+/// whose body is dropped was answered before.
 fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: CloseReason) {
     let [kept, last, dropped] = [(200, false), (unfinished, true), (404, false)];
     for (state, bytes) in states() {

@@ -120,8 +120,8 @@ fn body_space_loses_nothing_behind_the_body() {
     }
 }
 
-/// RFC 9112 §9.3: a body that is not wanted is dropped up to a bound, and a longer one closes the connection. It counts from
-/// its start, however it was split, also where the buffers had room for a part of it.
+/// RFC 9112 §9.3: a body that is not wanted is dropped up to a bound, and a longer one closes the connection. It counts
+/// from its start, however it was split, also where the buffers had room for a part of it.
 #[test]
 fn dropped_bodies_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();

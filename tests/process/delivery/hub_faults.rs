@@ -28,7 +28,8 @@ const HUB_HOLDS: usize = 2 * HUB_MESSAGES;
 /// What the kernel may hold for a hub that reads, between two of its reads: a little more than the first window of the
 /// loopback interface.
 const KERNEL_BYTES: usize = 256 * 1024;
-/// How soon the gateway must serve again after its hub is back, on an idle machine. libzmq tries to connect every 100 to 800 ms.
+/// How soon the gateway must serve again after its hub is back, on an idle machine. libzmq tries to connect every 100
+/// to 800 ms.
 const SERVES_AGAIN: Duration = Duration::from_secs(5);
 /// How late a client may read an answer on an idle machine.
 const READ_DELAY: Duration = Duration::from_secs(1);
@@ -56,8 +57,8 @@ fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
 }
 
-/// Returns how many messages were accepted around this time, when a hub ended, within the allowance for a busy machine. A hub
-/// that was late had not read so many more, and they were still in the kernel.
+/// Returns how many messages were accepted around this time, when a hub ended, within the allowance for a busy machine.
+/// A hub that was late had not read so many more, and they were still in the kernel.
 fn accepted_around(ended: Instant, answers: &[Posted], lateness: &Lateness) -> usize {
     let (allowance, is_accepted) = (lateness.allowance(), |it: &&Posted| accepted(&it.outcome));
     answers.iter().filter(is_accepted).filter(|it| it.at + allowance >= ended && it.at <= ended + allowance).count()

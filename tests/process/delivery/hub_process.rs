@@ -1,6 +1,6 @@
-//! Hubs that are processes of their own: the test binary starts itself again to run a hub. It binds the publishers' side
-//! only after a subscriber has subscribed. After a restart, a hub without this receives messages before the subscriber
-//! has connected again, and loses them. What arrives would then tell nothing about the gateway.
+//! Hubs that are processes of their own: the test binary starts itself again to run a hub. It binds the publishers'
+//! side only after a subscriber has subscribed. After a restart, a hub without this receives messages before the
+//! subscriber has connected again, and loses them. What arrives would then tell nothing about the gateway.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -185,8 +185,9 @@ fn a_hub_that_comes_back_or_continues_during_the_drain_receives_the_waiting_mess
     }
 }
 
-/// A parent may rely on this after a crash, even if connections are open. In half of the cases, the kernel removes a ring
-/// about 10 ms after its process was reaped. A pending accept of the ring keeps the listening socket open until then.
+/// A parent may rely on this after a crash, even if connections are open. In half of the cases, the kernel removes a
+/// ring about 10 ms after its process was reaped. A pending accept of the ring keeps the listening socket open until
+/// then.
 #[test]
 fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
     let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber();

@@ -23,8 +23,8 @@ fn connections(gateway: &mut Gateway) -> u64 {
 }
 
 /// Connects clients until no descriptor of the gateway is free, serves each of them, and returns them with the former
-/// limit of descriptors. The limit applies to the numbers of descriptors: free numbers below it are used first. The first
-/// client stands for at least one request, also where no number below the highest is free.
+/// limit of descriptors. The limit applies to the numbers of descriptors: free numbers below it are used first. The
+/// first client stands for at least one request, also where no number below the highest is free.
 pub(crate) fn take_all_descriptors(gateway: &Gateway) -> (Vec<Client>, u64) {
     let mut clients = vec![gateway.served_client()];
     let limit = highest_descriptor(gateway.id()) + 1;

@@ -62,8 +62,8 @@ fn stop_while_idle(gateway: &Gateway) {
     gateway.signal(Signal::STOP);
 }
 
-/// The gateway reads at most 80 KiB of a chunked body at a time, and a Unix socket takes some 200 KiB of what nobody reads:
-/// the rest of the large body comes once the gateway goes on.
+/// The gateway reads at most 80 KiB of a chunked body at a time, and a Unix socket takes some 200 KiB of what nobody
+/// reads: the rest of the large body comes once the gateway goes on.
 #[test]
 fn a_body_that_came_during_the_pause_counts_whole() {
     let directory = tempfile::tempdir().unwrap();
@@ -89,8 +89,8 @@ fn a_body_that_came_during_the_pause_counts_whole() {
     }
 }
 
-/// The gateway waits for a client that takes no answers, and is stopped then. The client has read meanwhile what the kernel
-/// had.
+/// The gateway waits for a client that takes no answers, and is stopped then. The client has read meanwhile what the
+/// kernel had.
 #[test]
 fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     const BODY_TIMEOUT_S: u64 = 3;

@@ -1,4 +1,5 @@
-//! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back afterwards.
+//! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
+//! afterwards.
 
 use crate::support::gateway::Gateway;
 use crate::support::raw_client::RawClient;

@@ -211,8 +211,8 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
     rig.gateway.terminate();
 }
 
-/// While the hub is full, nobody hears a publisher, so that it seems quiet. What it has sent is still read once there is
-/// room, before the gateway ends.
+/// While the hub is full, nobody hears a publisher, so that it seems quiet. What it has sent is still read once there
+/// is room, before the gateway ends.
 #[test]
 fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     /// Longer than a publisher must be quiet for.

@@ -1,6 +1,6 @@
 //! Subscribers that are slower than what is posted. One that holds others up for longer than the stall timeout is
-//! disconnected, however it reads. One that does not hold others up stays, and receives everything. A pause of the whole
-//! gateway counts for nobody.
+//! disconnected, however it reads. One that does not hold others up stays, and receives everything. A pause of the
+//! whole gateway counts for nobody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,8 +28,8 @@ const DISCONNECTED_WITHIN: Duration = Duration::from_secs(6);
 /// The receive buffer of a subscriber on a small machine, in bytes.
 const SMALL_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs to stop
-/// it.
+/// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs to
+/// stop it.
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 

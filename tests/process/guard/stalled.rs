@@ -18,8 +18,8 @@ const MOST_HELD_KIB: u64 = 128 * 1024;
 /// How long a publisher tries to send, when the hub does not read from it.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher that
-/// has left keeps its place until the hub has read what it has sent.
+/// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher
+/// that has left keeps its place until the hub has read what it has sent.
 fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
     let mut peer = RawPeer::connect(rig.publishers());
     peer.give_up_after(SEND_TIMEOUT);

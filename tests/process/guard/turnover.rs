@@ -81,8 +81,8 @@ fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     halves.map(|(endpoint, half)| Task::start(move |over| come_and_go(&endpoint, &half, over))).collect()
 }
 
-/// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the gateway
-/// has gained meanwhile, in KiB. Nothing is lost.
+/// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the
+/// gateway has gained meanwhile, in KiB. Nothing is lost.
 fn longest_wait(rig: &Rig, time: Duration) -> (Duration, u64) {
     let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 0);
     let (started, mut longest, mut most_kib) = (Instant::now(), Duration::ZERO, 0);
@@ -129,7 +129,7 @@ fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     let other = Rig::open(side, Transport::Tcp);
     let elsewhere = turnover(&other.endpoints.subscribers, &peers);
     let (before, _) = longest_wait(&rig, IN_TURNOVER);
-    elsewhere.into_iter().for_each(|peers| drop(peers.finish()));
+    elsewhere.into_iter().for_each(|peers| _ = peers.finish());
     let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
     drop(resting);
     rig.gateway.wait_count("subscriptions", 1);

@@ -45,7 +45,8 @@ fn a_taken_port_holds_up_neither_signals_nor_settings() {
 }
 
 /// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked. The address is for
-/// documents (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would then try to connect for ever.
+/// documents (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would then try to connect for
+/// ever.
 #[test]
 fn what_refuses_a_start_is_named() {
     let other_program = TcpListener::bind("127.0.0.1:0").unwrap();

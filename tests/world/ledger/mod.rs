@@ -1,6 +1,6 @@
-//! A model of one life, which is one connection, as a client's side and the calls of the gateway show it. It knows which
-//! requests the client sends, and is told of each call that the gateway makes on the socket. It knows nothing of how the
-//! gateway is made.
+//! A model of one life, which is one connection, as a client's side and the calls of the gateway show it. It knows
+//! which requests the client sends, and is told of each call that the gateway makes on the socket. It knows nothing of
+//! how the gateway is made.
 //!
 //! What the gateway has read, compared with where each request ends, is the phase: what it waits for, and until when.
 //!
@@ -12,8 +12,8 @@
 //! | `Linger` | the last request, and its side is ended | two seconds, unless the client ends its side |
 //!
 //! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. Wrong are a
-//! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and a
-//! message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
+//! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and
+//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
 
 mod answers;
 mod deadlines;

@@ -1,5 +1,5 @@
-//! Payloads through [`parse`](super::super::parse) and [`Message::encode`](super::super::Message::encode), and back through
-//! [`to_json`].
+//! Payloads through [`parse`](super::super::parse) and [`Message::encode`](super::super::Message::encode), and back
+//! through [`to_json`].
 
 mod faults;
 mod properties;
