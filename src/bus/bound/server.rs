@@ -41,7 +41,7 @@ pub(in crate::bus) struct Server {
     handshakes: VecDeque<(PeerId, Duration)>,
     pub(in crate::bus) publishers: usize,
     /// By place.
-    subscribers: BTreeMap<u8, PeerId>,
+    subscribers: Vec<Option<PeerId>>,
     /// The places of subscribers that have left, until the exchange is told.
     left: PlaceSet,
     /// Peers that may have something to read, in rotation.
@@ -71,6 +71,7 @@ impl Server {
             next_id: listeners.next_token(),
             listeners,
             places,
+            subscribers: vec![None; places.subscribers],
             payload_bytes: config.payload_bytes,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             ..Self::default()
@@ -154,7 +155,7 @@ impl Server {
     fn write(&mut self, exchange: &mut Exchange) -> bool {
         let mut is_more = false;
         for place in exchange.waiting().iter() {
-            let Some(&id) = self.subscribers.get(&place) else { continue };
+            let Some(id) = self.subscribers.get(usize::from(place)).copied().flatten() else { continue };
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             match peer.write_batch(place, exchange, &mut self.write_buffer) {
                 Ok(is_left) => is_more |= is_left,
@@ -166,7 +167,7 @@ impl Server {
 
     /// Returns whether one of the subscribers at these places has no room.
     pub(in crate::bus) fn is_blocked(&self, places: PlaceSet) -> bool {
-        let peer_at = |place: u8| self.peers.get(self.subscribers.get(&place)?);
+        let peer_at = |place: u8| self.peers.get(self.subscribers.get(usize::from(place))?.as_ref()?);
         places.iter().filter_map(peer_at).any(|peer| !peer.is_writable)
     }
 
@@ -178,7 +179,8 @@ impl Server {
         now: Duration,
     ) {
         for place in places.iter() {
-            let Some(peer) = self.subscribers.get(&place).and_then(|id| self.peers.remove(id)) else { continue };
+            let id = self.subscribers.get(usize::from(place)).copied().flatten();
+            let Some(peer) = id.and_then(|id| self.peers.remove(&id)) else { continue };
             self.reports.counters.stalled.add(1);
             self.report_lost(&peer, LossReason::Stalled(stall_timeout), exchange);
             self.close(peer, now);
@@ -241,7 +243,9 @@ impl Server {
             }
             Phase::Subscriber(place) => {
                 self.left.insert(place);
-                self.subscribers.remove(&place);
+                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
+                    *subscriber = None;
+                }
             }
             Phase::Closing => {}
         }

@@ -171,8 +171,10 @@ impl Server {
             SocketRole::Subscribes => {
                 let Some(place) = exchange.join(listener.is_of_hub) else { return };
                 peer.phase = Phase::Subscriber(place);
-                let former = self.subscribers.insert(place, peer.id);
-                debug_assert_eq!(former, None, "{place} is that of another");
+                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
+                    debug_assert!(subscriber.is_none(), "{place} is that of another");
+                    *subscriber = Some(peer.id);
+                }
             }
         }
         self.end_handshake(peer.id);
