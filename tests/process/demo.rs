@@ -10,7 +10,7 @@ use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
 use crate::support::peer::{RawPeer, message};
-use crate::support::process::{Process, Transcript, after, binary, run};
+use crate::support::process::{Process, after, binary, run};
 use crate::support::request::Request;
 use crate::support::skip;
 use crate::support::terminal::Terminal;
@@ -20,16 +20,16 @@ const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 #[test]
 fn a_demo_stops_although_nobody_reads_its_stdout() {
     let (_unread, stdout) = FullPipe::new();
-    let demo = Process::spawn_printing_to(&mut demo(&PLAIN), stdout);
+    let mut demo = Process::spawn_printing_to(&mut demo(&PLAIN), stdout);
     demo.wait_log("listening");
-    end(demo, Signal::TERM);
+    demo.stop(Signal::TERM);
 }
 
 #[test]
 fn the_curl_line_that_demo_prints_posts_a_message() {
-    let (_, help) = run(["demo", "--help"]);
+    let help = run(["demo", "--help"], 0);
     let plain = help.stdout.contains("--plain").then_some("--plain");
-    let demo = Process::spawn(demo(&[]).args(plain));
+    let mut demo = Process::spawn(demo(&[]).args(plain));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
     // A publisher is seen too, and a stranger is not.
     let log = demo.wait_log(", subscribers to ");
@@ -40,7 +40,7 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
     stranger.read_to_end();
     RawPeer::speaking(publishers, "PUB").send_all(&message(&[b"marker", b"{}"]));
     assert_eq!(demo.wait_line("a message", |line| line.contains('\t')), "marker\t{}\n");
-    let output = end(demo, Signal::INT);
+    let output = demo.stop(Signal::INT);
     for stream in [output.stdout, output.stderr] {
         assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");
     }
@@ -49,16 +49,16 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
 #[test]
 fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
     let directory = tempfile::tempdir().unwrap();
-    let demo = Process::spawn(demo(&["--listen", "unix:it's here"]).current_dir(directory.path()));
+    let mut demo = Process::spawn(demo(&["--listen", "unix:it's here"]).current_dir(directory.path()));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
-    end(demo, Signal::INT);
+    demo.stop(Signal::INT);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn demo_stops_although_its_reader_does_not_read() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let demo = Process::spawn_printing_to(&mut demo(&["--plain"]), writer);
+    let mut demo = Process::spawn_printing_to(&mut demo(&["--plain"]), writer);
     let mut printed = BufReader::new(reader);
     let mut line = String::new();
     while !line.starts_with("curl ") {
@@ -77,7 +77,7 @@ fn demo_stops_although_its_reader_does_not_read() {
     while !printed.fill_buf().unwrap().starts_with(b"a\t") {
         printed.read_line(&mut line).unwrap();
     }
-    end(demo, Signal::TERM);
+    demo.stop(Signal::TERM);
 }
 
 /// A terminal that hangs up sends SIGHUP to the processes that it controls.
@@ -101,11 +101,11 @@ fn a_demo_ends_when_its_terminal_hangs_up() {
 /// The shell does as nohup(1) does.
 #[test]
 fn a_demo_that_is_started_with_sighup_ignored_outlives_its_terminal() {
-    let demo = Process::spawn(&mut after("trap '' HUP", &demo(&PLAIN)));
+    let mut demo = Process::spawn(&mut after("trap '' HUP", &demo(&PLAIN)));
     let line = curl_line(&demo);
     demo.signal(Signal::HUP);
     assert_pasted_line_is_seen(&demo, &line);
-    end(demo, Signal::TERM);
+    demo.stop(Signal::TERM);
 }
 
 /// A demo takes no port or endpoint that an adapter or another demo may use.
@@ -114,8 +114,8 @@ fn two_demos_run_side_by_side() {
     let demos = [(); 2].map(|()| Process::spawn(&mut demo(&[])));
     let lines = demos.each_ref().map(curl_line);
     assert_ne!(lines[0], lines[1], "each has its own token");
-    for demo in demos {
-        end(demo, Signal::TERM);
+    for mut demo in demos {
+        demo.stop(Signal::TERM);
     }
 }
 
@@ -124,12 +124,6 @@ fn demo(options: &[&str]) -> Command {
     let mut command = binary();
     command.args(["demo", "--io", io_mode()]).args(options);
     command
-}
-
-/// Ends the demo with this signal.
-fn end(mut demo: Process, signal: Signal) -> Transcript {
-    demo.signal(signal);
-    demo.finish(0)
 }
 
 /// Returns the line with which a message can be posted.

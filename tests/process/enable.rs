@@ -11,14 +11,15 @@ use rustix::process::geteuid;
 use crate::support::process::{Transcript, binary, run};
 use crate::support::skip;
 
-fn switch(command: &str, settings: &Path) -> (i32, Transcript) {
-    run([command, "--settings", settings.to_str().unwrap()])
+/// Runs the command, which must end with this status.
+fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
+    run([command, "--settings", settings.to_str().unwrap()], status)
 }
 
 /// Runs the command, which must succeed and say this.
 fn switch_says(command: &str, settings: &Path, text: &str) {
-    let (status, transcript) = switch(command, settings);
-    assert_eq!((status, transcript.stdout.contains(text)), (0, true), "{transcript:?}");
+    let transcript = switch(command, settings, 0);
+    assert!(transcript.stdout.contains(text), "{transcript:?}");
 }
 
 fn mode(path: &Path) -> u32 {
@@ -36,8 +37,7 @@ fn token(settings: &Path) -> String {
 fn enable_makes_folder_file_and_token_and_shows_no_token() {
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("config/adapter/user_settings.py");
-    let (status, transcript) = switch("enable", &settings);
-    assert_eq!(status, 0, "{}", transcript.stderr);
+    let transcript = switch("enable", &settings, 0);
     let printed = &transcript.stdout;
     assert!(printed.contains("switched on") && printed.contains("a new random token"), "{printed}");
     for command in ["serve", "send"] {
@@ -81,8 +81,7 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
     } else {
         skip("only root can give a file away");
     }
-    let (status, transcript) = switch("enable", &other);
-    assert_eq!(status, 0, "{transcript:?}");
+    switch("enable", &other, 0);
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(text, "# mine\nTOKEN = 'abcdefghijklmnop'\nOPEN_REST_API = True\n");
     assert!(fs::symlink_metadata(&other).unwrap().is_symlink() && fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -92,7 +91,7 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
     // A link to a file that does not exist yet leads to the new one.
     let dangling = directory.path().join("dangling.py");
     symlink("made/here.py", &dangling).unwrap();
-    assert_eq!(switch("enable", &dangling).0, 0);
+    switch("enable", &dangling, 0);
     assert!(token(&directory.path().join("made/here.py")).len() >= 32);
 }
 
@@ -137,8 +136,8 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
         ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal; write True or False"),
     ] {
         fs::write(&settings, text).unwrap();
-        let (status, transcript) = switch("enable", &settings);
-        assert_eq!((status, &*transcript.stdout), (3, ""), "{transcript:?}");
+        let transcript = switch("enable", &settings, 3);
+        assert_eq!(transcript.stdout, "");
         assert!(
             transcript.stderr.contains(place) && transcript.stderr.contains("nothing is changed"),
             "{transcript:?}"
@@ -146,7 +145,6 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
         assert_eq!(fs::read_to_string(&settings).unwrap(), text);
     }
     let below_a_file = settings.join("adapter/user_settings.py");
-    let (status, transcript) = switch("enable", &below_a_file);
-    assert_eq!(status, 3);
+    let transcript = switch("enable", &below_a_file, 3);
     assert!(transcript.stderr.contains("write OPEN_REST_API = True, and TOKEN ="), "{transcript:?}");
 }

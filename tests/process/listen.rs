@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
-use crate::support::process::{Process, Transcript, binary, run};
+use crate::support::process::{Process, Transcript, binary};
 use crate::support::subscriber::{bound_socket, hub_endpoints, socket};
 use crate::support::terminal::Terminal;
 use crate::support::{PATIENCE, eventually};
@@ -31,6 +31,14 @@ fn subscribed(publisher: &zmq::Socket, endpoint: &str, options: &[&str]) -> Proc
     let listen = Process::spawn(&mut listen(endpoint, options));
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     listen
+}
+
+/// Sends [`MESSAGE`] again and again, until `listen` has noticed that nobody reads what it prints.
+fn send_until_it_ends(publisher: &zmq::Socket, listen: &mut Process) {
+    eventually("it ends", || {
+        publisher.send_multipart(MESSAGE, 0).unwrap();
+        (!listen.is_running()).then_some(())
+    });
 }
 
 #[test]
@@ -74,9 +82,7 @@ fn messages_that_come_within_the_timeout_are_0() {
 fn messages_that_do_not_come_within_the_timeout_are_1() {
     let (_publisher, endpoint) = publisher();
     for (options, count) in [(&["--count", "2", "--timeout", "0.2"][..], 2), (&["--timeout", "0.2"], 1)] {
-        let (status, Transcript { stderr, .. }) =
-            run(["listen", "--connect", &endpoint].iter().chain(options).copied());
-        assert_eq!(status, 1);
+        let Transcript { stderr, .. } = Process::spawn(&mut listen(&endpoint, options)).finish(1);
         assert!(stderr.ends_with(&format!("error: 0 of {count} messages came within 0.2 s\n")), "{stderr}");
     }
 }
@@ -87,8 +93,7 @@ fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
     let mut listen = subscribed(&publisher, &endpoint, &[]);
     publisher.send_multipart(["anything", "{}"], 0).unwrap();
     assert_eq!(listen.next_line(Instant::now() + PATIENCE).as_deref(), Some("anything\t{}\n"));
-    listen.signal(Signal::INT);
-    listen.finish(0);
+    listen.stop(Signal::INT);
 }
 
 /// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print`
@@ -188,10 +193,7 @@ fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_m
             listen.signal(Signal::INT);
         }
         // Nobody reads from standard output any more, which the next lines find out.
-        eventually("it ends", || {
-            publisher.send_multipart(MESSAGE, 0).unwrap();
-            (!listen.is_running()).then_some(())
-        });
+        send_until_it_ends(&publisher, &mut listen);
         let Transcript { stderr, .. } = listen.finish(status);
         assert!(!stderr.contains("panic"), "{stderr}");
     }
@@ -208,10 +210,7 @@ fn listen_ends_quietly_when_its_terminal_hangs_up() {
         let mut listen = Process::spawn_printing_to(&mut command, terminal.stream());
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
         drop(terminal);
-        eventually("it ends", || {
-            publisher.send_multipart(MESSAGE, 0).unwrap();
-            (!listen.is_running()).then_some(())
-        });
+        send_until_it_ends(&publisher, &mut listen);
         let Transcript { stderr, .. } = listen.end();
         assert!(!stderr.contains("panic"), "{stderr}");
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x00");
@@ -231,8 +230,7 @@ fn listen_stops_although_its_reader_does_not_read() {
     }
     let readable = PollFd::new(&reader, PollFlags::IN);
     assert_eq!(rustix::event::poll(&mut [readable], Some(&PATIENCE.try_into().unwrap())), Ok(1));
-    listen.signal(Signal::TERM);
-    listen.finish(0);
+    listen.stop(Signal::TERM);
     drop(reader);
 }
 
@@ -275,8 +273,7 @@ fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
         (stderr.contains(&lost) && stderr.matches(&away).count() == 2).then_some(stderr)
     });
     assert_eq!(log.lines().count(), 4, "a line for each change, and not for each attempt: {log}");
-    listen.signal(Signal::INT);
-    listen.finish(0);
+    listen.stop(Signal::INT);
 }
 
 #[test]
@@ -315,6 +312,5 @@ fn listen_says_why_each_endpoint_is_not_connected_and_connects_after_another_soc
     eventually("the port is free", || publisher.bind(&wrong).ok());
     listen.wait_log(&format!("connected to {wrong}, waiting for messages"));
     is_heard(&publisher);
-    listen.signal(Signal::INT);
-    listen.finish(0);
+    listen.stop(Signal::INT);
 }

@@ -81,11 +81,9 @@ pub(crate) fn without_io_uring<T: Send>(errno: Errno, start: impl FnOnce() -> T 
     std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
 }
 
-/// Runs a command that ends by itself, and returns its exit status and its output.
-pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>) -> (i32, Transcript) {
-    let mut process = Process::spawn(binary().args(arguments));
-    let status = process.wait_exit(PATIENCE);
-    (status.code().unwrap_or(-1), process.end())
+/// Runs a command that ends by itself with this status, and returns its output.
+pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32) -> Transcript {
+    Process::spawn(binary().args(arguments)).finish(status)
 }
 
 /// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile
@@ -209,6 +207,12 @@ impl Process {
         let ready = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
         assert_eq!(ready, Ok(1), "the process did not end in time");
         self.child.wait().unwrap()
+    }
+
+    /// Sends this signal, at which it must end with status 0, and returns all that it has written.
+    pub(crate) fn stop(&mut self, signal: Signal) -> Transcript {
+        self.signal(signal);
+        self.finish(0)
     }
 
     /// Waits until it ends by itself with this status, and returns all that it has written.

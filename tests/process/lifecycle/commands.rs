@@ -40,8 +40,7 @@ const WRONG: [(&str, &str); 25] = [
 #[test]
 fn wrong_arguments_are_2_with_a_message_on_stderr() {
     for (arguments, said) in WRONG {
-        let (code, output) = run(arguments.split_whitespace());
-        assert_eq!(code, 2, "{arguments}");
+        let output = run(arguments.split_whitespace(), 2);
         assert!(!output.stderr.trim().is_empty() && output.stderr.contains(said), "{arguments}: {}", output.stderr);
         assert_eq!(output.stdout, "", "{arguments}");
     }

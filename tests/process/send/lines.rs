@@ -24,8 +24,8 @@ fn one_message_is_posted_by_http_https_and_a_unix_socket() {
         [(&plain, send_to(&plain.gateway, "http")), (&https, send_to(&https.gateway, "https")), (&unix, by_socket)]
     {
         // A topic of the arguments is no line of `listen`: a backslash is one.
-        let (status, log) = run(command.args([r"a\tb", r#"{"n" : 1.50}"#]));
-        assert_eq!((status, log.as_str()), (0, "info: 1 message accepted\n"));
+        let log = run(command.args([r"a\tb", r#"{"n" : 1.50}"#]), 0);
+        assert_eq!(log, "info: 1 message accepted\n");
         assert_eq!(fixture.subscriber.next(), Message::new(r"a\tb", r#"{"n" : 1.50}"#));
     }
 }
@@ -36,7 +36,7 @@ fn the_default_settings_are_those_of_the_user() {
     let mut command = binary();
     command.args(["send", "--url", &format!("http://{}", fixture.gateway.address()), "a", "{}"]);
     command.env("XDG_CONFIG_HOME", fixture.gateway.settings.config_home());
-    assert_eq!(run(&mut command).0, 0);
+    run(&mut command, 0);
     assert_eq!(fixture.subscriber.next(), Message::new("a", "{}"));
 }
 
@@ -45,8 +45,7 @@ fn lines_are_posted_in_order_over_one_connection() {
     const LINES: usize = 5_000;
     for scheme in ["http", "https"] {
         let mut fixture = fixture_by(scheme, []);
-        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))));
-        assert_eq!(status, 0, "{log}");
+        let log = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))), 0);
         assert!(log.starts_with("info: 5000 lines accepted in "), "{log}");
         for number in 1..=LINES {
             assert_eq!(fixture.subscriber.next(), numbered(number));
@@ -57,8 +56,7 @@ fn lines_are_posted_in_order_over_one_connection() {
         // More than the connection holds, and more than the lines in flight may have.
         let payload = format!("\"{}\"", "x".repeat(900_000));
         let large: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
-        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&large)));
-        assert_eq!(status, 0, "{log}");
+        run(send_to(&fixture.gateway, scheme).stdin(file(&large)), 0);
         for number in 0..8 {
             assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
         }
@@ -88,8 +86,7 @@ fn what_listen_records_is_replayed() {
 
     let fixture = Fixture::start();
     let record = std::fs::File::open(record).unwrap();
-    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(record));
-    assert_eq!(status, 0, "{log}");
+    run(send_to(&fixture.gateway, "http").stdin(record), 0);
     for [topic, payload] in messages {
         assert_eq!(fixture.subscriber.next(), Message::new(topic, payload));
     }

@@ -13,7 +13,6 @@ mod refusals;
 use std::io::Write;
 use std::process::Command;
 
-use crate::support::PATIENCE;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::process::{Process, Transcript, binary};
@@ -42,14 +41,12 @@ fn file(text: &str) -> std::fs::File {
     file
 }
 
-/// Runs the command to its end, and returns its exit status and what it says on stderr.
-fn run(command: &mut Command) -> (i32, String) {
-    let mut process = Process::spawn(command);
-    let status = process.wait_exit(PATIENCE).code().unwrap();
-    let Transcript { stdout, stderr } = process.end();
+/// Runs the command, which must end with this status, and returns what it says on stderr.
+fn run(command: &mut Command, status: i32) -> String {
+    let Transcript { stdout, stderr } = Process::spawn(command).finish(status);
     assert_eq!(stdout, "");
     assert!(!stderr.contains(TOKEN_MARK), "a token is in the output:\n{stderr}");
-    (status, stderr)
+    stderr
 }
 
 /// Returns lines with the numbers from 1 on.

@@ -17,8 +17,7 @@ fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
         (None, "error: 2 lines refused; unsent: everything behind line 4\n", &["a", "b"][..]),
         (Some("--keep-going"), "error: 2 lines refused\n", &["a", "b", "c"]),
     ] {
-        let (status, log) = run(send_to(&fixture.gateway, "http").args(option).stdin(file(LINES)));
-        assert_eq!(status, 1);
+        let log = run(send_to(&fixture.gateway, "http").args(option).stdin(file(LINES)), 1);
         assert!(log.contains(refused) && log.contains(faulty) && log.ends_with(end), "{log}");
         topics.iter().for_each(|topic| assert_eq!(fixture.subscriber.next().topic, *topic));
         fixture.assert_nothing_more_published();
@@ -28,8 +27,7 @@ fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
 #[test]
 fn settings_that_open_no_gateway_are_3() {
     let settings = SettingsFile::absent();
-    let (status, log) = run(send_with(&settings).args(["a", "{}"]));
-    assert_eq!(status, 3);
+    let log = run(send_with(&settings).args(["a", "{}"]), 3);
     assert!(log.contains("does not exist") && log.contains("--settings"), "{log}");
     for (text, reason) in [
         (disabled(), "OPEN_REST_API is not set to True"),
@@ -37,8 +35,7 @@ fn settings_that_open_no_gateway_are_3() {
         ("OPEN_REST_API = \n", "invalid syntax"),
     ] {
         settings.write(text);
-        let (status, log) = run(send_with(&settings).args(["a", "{}"]));
-        assert_eq!(status, 3);
+        let log = run(send_with(&settings).args(["a", "{}"]), 3);
         assert!(log.starts_with("error: ") && log.contains(reason), "{log}");
     }
 }
@@ -50,11 +47,10 @@ fn settings_with_a_token_alone_are_enough() {
     let settings = SettingsFile::absent();
     settings.write(&format!("TOKEN = {:?}\n", token("of-the-test")));
     let url = format!("http://{}", fixture.gateway.address());
-    let (status, log) = run(send_with(&settings).args(["--url", &url, "a", "{}"]));
-    assert_eq!(status, 0, "{log}");
+    run(send_with(&settings).args(["--url", &url, "a", "{}"]), 0);
     settings.write("");
-    let (status, log) = run(send_with(&settings).args(["a", "{}"]));
-    assert!(status == 3 && log.contains("TOKEN is not set") && !log.contains("listen"), "{log}");
+    let log = run(send_with(&settings).args(["a", "{}"]), 3);
+    assert!(log.contains("TOKEN is not set") && !log.contains("listen"), "{log}");
 }
 
 #[test]
@@ -62,12 +58,10 @@ fn no_gateway_is_4() {
     let settings = enabled_settings("x");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["http", "https"] {
-        let (status, log) = run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]));
-        assert_eq!(status, 4, "{log}");
+        let log = run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]), 4);
         assert!(log.starts_with(&format!("error: no gateway at {scheme}://{free}: ")), "{log}");
     }
-    let (status, log) = run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")));
-    assert_eq!(status, 4, "{log}");
+    let log = run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")), 4);
     assert!(log.contains("error: no gateway at unix:/nonexistent/socket: ") && log.contains("unsent: line 1"), "{log}");
 }
 
@@ -77,12 +71,11 @@ fn a_certificate_that_is_not_trusted_is_5() {
     let url = format!("https://localhost:{}", one.gateway.address().port());
     // The second one has no certificate beside it.
     for settings in [&other.gateway.settings, &enabled_settings("of-the-test")] {
-        let (status, log) = run(send_with(settings).args(["--url", &url, "a", "{}"]));
-        assert_eq!(status, 5, "{log}");
+        let log = run(send_with(settings).args(["--url", &url, "a", "{}"]), 5);
         assert!(log.contains("is not trusted: ") && log.contains("gateway-cert.pem"), "{log}");
     }
     let Fixture { gateway, subscriber } = &one;
-    assert_eq!(run(send_to(gateway, "https").args(["marker", "{}"])).0, 0);
+    run(send_to(gateway, "https").args(["marker", "{}"]), 0);
     assert_eq!(subscriber.next().topic, "marker");
 }
 
@@ -92,8 +85,7 @@ fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
     let other = enabled_settings("another");
     let url = format!("http://{}", fixture.gateway.address());
     for option in [None, Some("--keep-going")] {
-        let (status, log) = run(send_with(&other).args(["--url", &url]).args(option).stdin(file(&lines(100))));
-        assert_eq!(status, 6, "{log}");
+        let log = run(send_with(&other).args(["--url", &url]).args(option).stdin(file(&lines(100))), 6);
         assert!(log.contains(&format!("refuses the token of {}", other.path().display())), "{log}");
         assert!(log.ends_with("unsent: lines 1-64 and everything behind line 64\n"), "{log}");
     }
@@ -107,8 +99,7 @@ fn usage_errors_are_2_and_show_no_url() {
     for arguments in
         [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]]
     {
-        let (status, log) = run(send_with(&settings).args(arguments));
-        assert_eq!(status, 2, "{arguments:?}: {log}");
+        run(send_with(&settings).args(arguments), 2);
     }
 }
 
@@ -116,8 +107,7 @@ fn usage_errors_are_2_and_show_no_url() {
 fn input_that_cannot_be_read_is_told() {
     let fixture = Fixture::start();
     let directory = std::fs::File::open("/").unwrap();
-    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(directory));
-    assert_eq!(status, 1);
+    let log = run(send_to(&fixture.gateway, "http").stdin(directory), 1);
     assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
 }
 
@@ -126,8 +116,7 @@ fn input_that_cannot_be_read_is_told() {
 fn a_line_that_is_too_large_is_refused_and_those_behind_it_are_posted() {
     let fixture = Fixture::with(["--max-body", "1000"]);
     let lines = format!("a\t{{}}\nb\t{{\"x\":\"{}\"}}\nc\t{{}}\nd\t{{}}\n", "x".repeat(500_000));
-    let (status, log) = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)));
-    assert_eq!(status, 1);
+    let log = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)), 1);
     assert!(log.contains("warning: line 2 was refused: 413 ") && log.contains("3 lines accepted"), "{log}");
     assert_eq!(["a", "c", "d"].map(|_| fixture.subscriber.next().topic), ["a", "c", "d"]);
     fixture.assert_nothing_more_published();
