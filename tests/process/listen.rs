@@ -20,7 +20,8 @@ fn publisher() -> (zmq::Socket, String) {
     bound_socket(zmq::XPUB, "tcp://127.0.0.1:*")
 }
 
-fn listen(endpoint: &str, options: &[&str]) -> Command {
+/// Returns the command with this endpoint and these options.
+pub(crate) fn listen(endpoint: &str, options: &[&str]) -> Command {
     let mut command = binary();
     command.args(["listen", "--connect", endpoint]).args(options);
     command

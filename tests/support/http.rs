@@ -69,6 +69,15 @@ impl<S: Read + Write> Client<S> {
         self.try_response().expect("an answer")
     }
 
+    /// Reads an answer with this status that says that it is the last, and the end of the connection.
+    pub(crate) fn expect_last(&mut self, status: u16) -> Answer {
+        let answer = self.response();
+        answer.check().unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!((answer.status, answer.closes()), (status, true), "{answer:?}");
+        self.expect_close();
+        answer
+    }
+
     /// Reads the next answer, or returns `UnexpectedEof` if the connection ends instead.
     pub(crate) fn try_response(&mut self) -> io::Result<Answer> {
         self.take(true)
@@ -131,10 +140,7 @@ impl<S: Read + Write> Client<S> {
 
 /// Reads a 408 and the end of the connection, and fails if they come before the timeout.
 pub(crate) fn expect_408<S: Read + Write>(mut client: Client<S>, since: Instant) {
-    let response = client.response();
-    assert_eq!((response.status, response.closes()), (408, true));
-    response.problem();
-    client.expect_close();
+    client.expect_last(408);
     assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
 }
 

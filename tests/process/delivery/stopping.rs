@@ -24,13 +24,12 @@ const SOME: usize = 2_000;
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Waits for the end, and returns the exit status, all that the gateway wrote, and its last event.
-pub(crate) fn wait_ended(gateway: &mut Gateway) -> (i32, Transcript, Value) {
-    let code = gateway.wait_exit();
-    let written = gateway.end();
+/// Waits for the end with status 0, and returns all that the gateway wrote, and its last event.
+pub(crate) fn wait_ended(gateway: &mut Gateway) -> (Transcript, Value) {
+    let written = gateway.finish(0);
     let last = serde_json::from_str(written.stdout.lines().next_back().expect("a last line")).unwrap();
     assert!(is_event(&last, "stopped"), "{last}");
-    (code, written, last)
+    (written, last)
 }
 
 fn count(event: &Value, name: &str) -> u64 {
@@ -84,8 +83,7 @@ fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
 
 /// Checks that the gateway ends and reports the messages that it could not deliver in time, with consistent counts.
 fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) -> Value {
-    let (code, written, last) = wait_ended(&mut deployment.gateway);
-    assert_eq!(code, 0);
+    let (written, last) = wait_ended(&mut deployment.gateway);
     let undelivered = count(&last, "undelivered");
     assert_eq!(undelivered, 100, "the queue: {last}");
     assert_eq!(count(&last, "accepted"), count(&last, "published") + undelivered, "{last}");
@@ -169,8 +167,8 @@ fn a_hub_that_comes_back_or_continues_during_the_drain_receives_the_waiting_mess
         } else {
             deployment.hub().signal(Signal::CONT);
         }
-        let (code, _, last) = wait_ended(&mut deployment.gateway);
-        assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");
+        let (_, last) = wait_ended(&mut deployment.gateway);
+        assert_eq!(count(&last, "accepted"), count(&last, "published"), "{last}");
         // The last accepted message arrives, and those before it in their order.
         let newest = answers.iter().rev().find(|it| it.outcome == Outcome::Accepted).unwrap();
         let all = answers.iter().filter(|it| it.outcome == Outcome::Accepted).count();

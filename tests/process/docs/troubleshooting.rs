@@ -3,20 +3,17 @@
 use rustix::process::Signal;
 
 use super::document::Document;
+use crate::listen::listen;
 use crate::support::answer::Answer;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
-use crate::support::process::{Process, binary};
+use crate::support::process::Process;
 use crate::support::subscriber::{bound_socket, temporary_endpoint};
 
 /// Returns the block of the document that shows what was seen.
 fn seen(name: &str) -> String {
     Document::read("docs/troubleshooting.md").block(&format!("seen: {name}")).trim_end().to_owned()
-}
-
-fn listen(endpoint: &str) -> Process {
-    Process::spawn(binary().args(["listen", "--connect", endpoint]))
 }
 
 /// Returns whether the log has each of these lines, in any order.
@@ -40,7 +37,8 @@ fn listen_says_what_it_is_connected_to() {
         ("tcp://127.0.0.1:16130", wrong),
     ]) {
         assert!(line.contains(shown), "{line}");
-        let (listen, line) = (listen(endpoint.trim_end_matches(',')), line.replace(shown, &endpoint));
+        let (listen, line) =
+            (Process::spawn(&mut listen(endpoint.trim_end_matches(','), &[])), line.replace(shown, &endpoint));
         eventually(&line, || has_lines(&listen.transcript().stderr, &line).then_some(()));
     }
     assert_eq!(lines.len(), 3);
@@ -54,7 +52,7 @@ fn a_misspelt_topic_and_another_encoding_are_named() {
     let misspelt = gateway.post(r#"{"topic": "core/extension/operate", "payload": {}}"#);
     assert_eq!(content(&misspelt), seen("strict"));
 
-    let listen = listen(&endpoint);
+    let listen = Process::spawn(&mut listen(&endpoint, &[]));
     let hint = seen("encoding");
     let message = r#"{"topic":"core/extensions/operate","payload":{"extension_name":"demo","content":"start"}}"#;
     // The subscription follows the handshake, and the gateway does not tell when it has arrived.

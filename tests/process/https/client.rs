@@ -86,6 +86,13 @@ fn certificates(path: &Path) -> impl Iterator<Item = CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap)
 }
 
+/// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
+pub(crate) fn read_to_end(mut client: impl Read) -> Vec<u8> {
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("an end without a reset");
+    received
+}
+
 impl TlsStream {
     pub(crate) fn connection(&mut self) -> &mut ClientConnection {
         &mut self.0.conn

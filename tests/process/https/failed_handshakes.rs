@@ -1,11 +1,11 @@
 //! The counters of the connections that ended before their TLS handshake was complete.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::Shutdown;
 
 use serde_json::{Value, json};
 
-use super::client::Connector;
+use super::client::{Connector, read_to_end};
 use super::rig::Rig;
 use crate::statuses::FINE;
 use crate::support::eventually;
@@ -45,9 +45,7 @@ fn each_reason_is_counted() {
     for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
         let mut client = connect(&address.into()).unwrap();
         client.write_all(&bytes).unwrap();
-        let mut answer = Vec::new();
-        client.read_to_end(&mut answer).unwrap();
-        assert!(!answer.is_empty());
+        assert!(!read_to_end(&client).is_empty());
     }
     connect(&address.into()).unwrap().shutdown(Shutdown::Write).unwrap();
     let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
@@ -56,7 +54,7 @@ fn each_reason_is_counted() {
     drop(begun);
     let mut slow = connect(&address.into()).unwrap();
     slow.write_all(&hello[..hello.len() / 3]).unwrap();
-    slow.read_to_end(&mut Vec::new()).unwrap();
+    read_to_end(&slow);
 
     expect_failed(
         &mut rig,
@@ -83,8 +81,7 @@ fn each_alert_is_counted_under_its_reason() {
         for description in descriptions {
             let mut client = connect(&rig.gateway.address().into()).unwrap();
             client.write_all(&[21, 3, 3, 0, 2, 2, *description]).unwrap();
-            let mut rest = Vec::new();
-            client.read_to_end(&mut rest).unwrap();
+            let rest = read_to_end(&client);
             assert!(rest.is_empty(), "{reason}: {rest:?}");
         }
         expected.insert(reason.into(), descriptions.len().into());

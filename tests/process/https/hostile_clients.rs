@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
+use super::client::read_to_end;
 use super::rig::Rig;
 use crate::statuses::FINE;
 use crate::support::eventually;
@@ -50,13 +51,6 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
     let stats = rig.gateway.stats();
     assert_eq!(stats["answers"]["400"], 4, "{stats}");
     rig.assert_bus_is_quiet();
-}
-
-/// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
-fn read_to_end(mut client: impl Read) -> Vec<u8> {
-    let mut received = Vec::new();
-    client.read_to_end(&mut received).expect("an end without a reset");
-    received
 }
 
 #[test]

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
-use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
 use crate::support::net::free_address;
 use crate::support::process::{Process, Transcript};
 use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
 use crate::support::subscriber::Subscriber;
+use crate::support::{PATIENCE, side_by_side};
 
 /// A server that is no gateway, and answers as a test wants.
 struct Server {
@@ -186,24 +186,19 @@ fn every_wait_ends() {
         ("a head that drips", lines(1), b"HTTP/1.1 200 OK\r\nX: ", b"y"),
         ("a server that does not read", large, b"", b""),
     ];
-    std::thread::scope(|scope| {
-        for (case, input, first, dripped) in &cases {
-            scope.spawn(move || {
-                let server = Server::start();
-                let mut send = Process::spawn(&mut server.send(file(input)));
-                let mut connection = server.accept();
-                connection.answer(first);
-                let deadline = Instant::now() + PATIENCE;
-                while send.is_running() && Instant::now() < deadline {
-                    // The connection may end meanwhile.
-                    let _ = connection.0.get_mut().write_all(dripped);
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-                assert_eq!(send.wait_exit(PATIENCE).code(), Some(1), "{case}");
-                let Transcript { stderr, .. } = send.end();
-                assert!(stderr.contains("line 1 is in doubt") && stderr.contains("in time"), "{case}: {stderr}");
-            });
+    side_by_side(cases, |(case, input, first, dripped)| {
+        let server = Server::start();
+        let mut send = Process::spawn(&mut server.send(file(&input)));
+        let mut connection = server.accept();
+        connection.answer(first);
+        let deadline = Instant::now() + PATIENCE;
+        while send.is_running() && Instant::now() < deadline {
+            // The connection may end meanwhile.
+            let _ = connection.0.get_mut().write_all(dripped);
+            std::thread::sleep(Duration::from_millis(100));
         }
+        let Transcript { stderr, .. } = send.finish(1);
+        assert!(stderr.contains("line 1 is in doubt") && stderr.contains("in time"), "{case}: {stderr}");
     });
 }
 
