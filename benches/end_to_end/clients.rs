@@ -48,7 +48,6 @@ impl Clients {
         Self { address: address.clone(), clients: (0..count).map(client).collect(), handshake: tls.map(|_| handshake) }
     }
 
-    /// Lets each client connect.
     pub(crate) fn connect(&self) -> Vec<LoadConnection> {
         self.clients.iter().map(|client| client.connect(&self.address)).collect()
     }

@@ -18,7 +18,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that are read at once, into a buffer that all connections share.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// One connection.
 pub(crate) struct LoadConnection {
     connection: Connection,
     /// Requests that have not been answered yet.
@@ -65,7 +64,6 @@ impl LoadConnection {
         self.connection.close().expect("the server takes the end");
     }
 
-    /// Returns whether the handshake was full or resumed a session.
     pub(crate) fn handshake_kind(&mut self) -> Option<HandshakeKind> {
         self.connection.session()?.handshake_kind()
     }

@@ -2,7 +2,6 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The two cores that are used.
 #[derive(Clone, Copy)]
 pub(crate) struct Cores {
     server: usize,

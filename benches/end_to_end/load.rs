@@ -32,7 +32,6 @@ pub(crate) struct Load {
     answers: Answers,
 }
 
-/// The result of a load.
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) elapsed: Duration,
@@ -41,7 +40,6 @@ pub(crate) struct Outcome {
 }
 
 impl Load {
-    /// Opens this number of connections.
     pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Self {
         Self::of((0..count).map(|_| LoadConnection::open(address, tls)).collect(), None)
     }

@@ -32,14 +32,12 @@ const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);
 /// How long a load runs before it is measured. What a server allocates only once, it has allocated then.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
     /// The processor time of all threads of the server, in user space and in the kernel.
     CpuPerRequest,
     /// The processor time of all threads of the server but the workers.
     BusPerMessage,
-    /// The processor time for a megabyte of bodies.
     CpuPerMegabyte,
     Requests,
     /// The time from the sending of a request until the subscriber receives the message.
@@ -94,21 +92,33 @@ impl fmt::Display for Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scenario {
     /// Each connection sends a pipeline of requests, and the next one when all are answered.
-    Closed { connections: usize, pipelined: usize, body_bytes: usize },
+    Closed {
+        connections: usize,
+        pipelined: usize,
+        body_bytes: usize,
+    },
     /// One connection sends a request when the last one is answered. Delays are measured.
     OneByOne,
     /// 64 connections send requests at half of the rate that this server reaches. Delays are measured.
-    HalfLoad { of: Server },
+    HalfLoad {
+        of: Server,
+    },
     /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
     /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
-    ConnectionEach { clients: u32, resumed: bool },
+    ConnectionEach {
+        clients: u32,
+        resumed: bool,
+    },
     /// ZeroMQ publishers send messages through the gateway's own hub.
-    Publish { publishers: usize },
+    Publish {
+        publishers: usize,
+    },
     /// `adapter-gateway send` posts lines from a file.
     SendCommand,
     /// Connections send one request each and are idle then.
-    Idle { connections: usize },
-    /// The server is started.
+    Idle {
+        connections: usize,
+    },
     Start,
 }
 
@@ -133,7 +143,6 @@ const SEND_LINES: u64 = 400_000;
 /// The connections of most workloads.
 pub(crate) const CONNECTIONS: usize = 64;
 
-/// A server that is measured.
 pub(crate) struct RunningServer {
     pub(crate) server: Server,
     pub(crate) process: ServerProcess,
@@ -200,7 +209,6 @@ impl Bench {
         panic!("not all subscriptions arrived in time");
     }
 
-    /// Runs a scenario against a server and returns the values.
     pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Figures {
         match scenario {
             Scenario::Closed { connections, pipelined, body_bytes } => {
@@ -344,7 +352,6 @@ impl Bench {
     }
 }
 
-/// Returns the processor time of a request, and the requests a second.
 fn rates(outcome: &Outcome, cpu: Cpu) -> Figures {
     vec![
         (Metric::CpuPerRequest, cpu.all.as_secs_f64() * 1e6 / outcome.requests as f64),

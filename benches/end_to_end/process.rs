@@ -66,13 +66,11 @@ impl ServerProcess {
         cpu
     }
 
-    /// Returns its resident memory.
     pub(crate) fn rss_bytes(&self) -> u64 {
         resident_kib(self.process.id()) * 1024
     }
 }
 
-/// Returns the address of a `listening` event.
 fn address_of(event: &Value) -> SockAddr {
     if let Some(path) = event["socket"].as_str() {
         return SockAddr::unix(path).unwrap();

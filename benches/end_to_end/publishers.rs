@@ -7,14 +7,12 @@ use crate::load::Outcome;
 /// As long as the payload of a small request.
 const PAYLOAD: &str = r#"{"node_id":"bench","content":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
 
-/// The PUB sockets.
 pub(crate) struct Publishers {
     sockets: Vec<zmq::Socket>,
     topic: String,
 }
 
 impl Publishers {
-    /// Connects this number of sockets.
     pub(crate) fn connect(endpoint: &str, count: usize, topic: &str) -> Self {
         let context = zmq::Context::new();
         let connect = |_| {
@@ -28,12 +26,10 @@ impl Publishers {
         Self { sockets: (0..count).map(connect).collect(), topic: topic.to_owned() }
     }
 
-    /// Returns how many sockets there are.
     pub(crate) fn count(&self) -> u64 {
         self.sockets.len() as u64
     }
 
-    /// Sends a message by each socket.
     pub(crate) fn send(&self) {
         self.sockets.iter().for_each(|socket| socket.send_multipart([self.topic.as_str(), PAYLOAD], 0).unwrap());
     }

@@ -60,7 +60,6 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
     table
 }
 
-/// The comparison of this build with the other one.
 pub(crate) struct Compared {
     /// A table of the rows in which this build is slower, a table of those that noise hides, and how many rows there
     /// are.

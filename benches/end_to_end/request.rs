@@ -51,13 +51,11 @@ pub(crate) fn topic(bytes: usize) -> String {
     format!("{TOPIC:x<bytes$}")
 }
 
-/// Returns the timestamp of a payload.
 pub(crate) fn stamp_of(payload: &[u8]) -> Option<u64> {
     let at = payload.windows(BEFORE_STAMP.len()).position(|window| window == BEFORE_STAMP)? + BEFORE_STAMP.len();
     std::str::from_utf8(payload.get(at..at + STAMP_DIGITS)?).ok()?.parse().ok()
 }
 
-/// Returns the nanoseconds since `start`.
 pub(crate) fn since_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -59,7 +59,6 @@ impl Results {
         self.rounds.keys().copied()
     }
 
-    /// Returns the metrics that were measured.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let first = self.rounds.values().flatten().next();
         first.into_iter().flatten().map(|&(metric, _)| metric).collect()

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 use crate::request::TOKEN;
 
-/// One server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
     /// The gateway with `--io uring`.
@@ -63,7 +62,6 @@ impl Server {
         }
     }
 
-    /// Returns whether it is a gateway.
     pub(crate) fn is_gateway(self) -> bool {
         matches!(
             self,
@@ -71,7 +69,6 @@ impl Server {
         )
     }
 
-    /// Returns whether it publishes messages.
     pub(crate) fn publishes(self) -> bool {
         !matches!(self, Self::Canned | Self::CannedStream)
     }
@@ -265,7 +262,6 @@ fn python_of_aiohttp() -> Option<PathBuf> {
     None
 }
 
-/// Builds the peers, and returns their executable.
 fn build_peers() -> PathBuf {
     let manifest = peers_directory().join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -111,7 +111,6 @@ impl Subscriber {
         assert_eq!(self.received(), total, "the messages that arrived, and those that were sent");
     }
 
-    /// Begins to measure delays.
     pub(crate) fn begin_timing(&self) {
         self.state.timing.store(true, Ordering::Release);
     }

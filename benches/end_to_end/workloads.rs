@@ -83,7 +83,6 @@ const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 const BUILDS: &[Server] = &[Gateway, GatewayOther];
 const WORKERS: &[Server] = &[Gateway, GatewayTwoWorkers];
 
-/// All workloads.
 pub(crate) const WORKLOADS: &[Workload] = &[
     workload(
         "keep-alive, 64 connections",

@@ -56,7 +56,6 @@ impl TestConnection {
     }
 }
 
-/// A publisher that counts the messages.
 #[derive(Default)]
 struct Counter(Cell<usize>);
 
@@ -108,7 +107,6 @@ fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     Box::new(connection)
 }
 
-/// A new connection under a new context.
 fn fresh(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let mut connection = answered_once(pieces, status);
     connection.connection = Connection::default();
@@ -116,7 +114,6 @@ fn fresh(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     connection
 }
 
-/// Checks that the answers were as the first time.
 fn check(connection: Box<TestConnection>) {
     let TestConnection { out, answers, .. } = *connection;
     assert_eq!(out, answers);

@@ -1,6 +1,5 @@
 //! Requests that are sent to the gateway.
 
-/// Bytes of a large body.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// A token as `demo` makes it.
@@ -32,7 +31,6 @@ pub(crate) const BROWSER_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267
 pub(crate) const BODY: &str = "{\"topic\":\"adapter/nodes/data\",\
     \"payload\":{\"node_id\":\"eim/extension_weather\",\"content\":\"temperature is 21.5 C\"}}";
 
-/// A call of a home-automation service.
 pub(crate) const HOME_AUTOMATION: &str = "{\"topic\":\"to_homeauto\",\"payload\":{\"node_id\":\"eim/node_homeassistant\",\
     \"content\":{\"type\":\"call_service\",\"domain\":\"light\",\"service\":\"turn_on\",\
     \"service_data\":{\"entity_id\":\"light.living_room\"}}}}";

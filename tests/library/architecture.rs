@@ -114,7 +114,6 @@ struct Source {
     code: String,
 }
 
-/// Reads the sources below `src`.
 fn sources() -> Vec<Source> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut sources, mut open) = (Vec::new(), vec![src.clone()]);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::support::random::Random;
 
-/// The topic of all messages.
 const TOPIC: &str = "soak";
 
 /// The failures that are printed. Others are only counted.
@@ -23,7 +22,6 @@ pub(crate) enum Outcome {
     Incomplete,
 }
 
-/// One message.
 struct Entry {
     outcome: Outcome,
     /// The hub that delivered it, from 1 on, or 0.
@@ -39,8 +37,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Account {
     entries: Vec<Entry>,
-    arrivals: u32,
-    connections: u32,
+    pub(crate) arrivals: u32,
+    pub(crate) connections: u32,
     /// The answers by status, and those with 503 by their reason.
     pub(crate) answers: BTreeMap<u16, u64>,
     pub(crate) unavailable: BTreeMap<String, u64>,
@@ -48,7 +46,6 @@ pub(crate) struct Account {
     pub(crate) failed: usize,
 }
 
-/// The numbers of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) outcomes: BTreeMap<Outcome, u64>,
@@ -56,7 +53,6 @@ pub(crate) struct Totals {
     pub(crate) delivered_unknown: u64,
     /// Messages with a 200 that were not delivered, by the hub whose end explains that.
     pub(crate) lost: BTreeMap<usize, u64>,
-    /// The hubs that ended.
     pub(crate) ended_hubs: usize,
 }
 
@@ -73,16 +69,8 @@ impl Account {
         self.messages() - 1
     }
 
-    pub(crate) fn connections(&self) -> u32 {
-        self.connections
-    }
-
     pub(crate) fn messages(&self) -> u32 {
         self.entries.len().try_into().expect("fewer messages than u32 counts")
-    }
-
-    pub(crate) fn arrivals(&self) -> u32 {
-        self.arrivals
     }
 
     pub(crate) fn has_arrived(&self, number: u32) -> bool {
@@ -213,7 +201,6 @@ impl Kills {
     }
 }
 
-/// Returns the body of a request with this message.
 pub(crate) fn message(connection: u32, number: u32) -> String {
     format!(r#"{{"topic":"{TOPIC}","payload":{}}}"#, payload(connection, number))
 }

@@ -27,7 +27,6 @@ const THINKING_MS: Range<usize> = 0..24_000;
 /// How many milliseconds a client waits before it connects again.
 const AWAY_MS: Range<usize> = 500..8_000;
 
-/// What a client does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     KeepAlive,
@@ -41,7 +40,6 @@ pub(crate) enum Kind {
 const SHARES: [(Kind, usize); 5] =
     [(Kind::KeepAlive, 55), (Kind::Pipelined, 15), (Kind::ConnectionEach, 10), (Kind::Slow, 10), (Kind::Rude, 10)];
 
-/// A connection of a client.
 pub(crate) struct Client {
     pub(crate) world: Arc<World>,
     pub(crate) way: Way,
@@ -145,7 +143,6 @@ impl Client {
         }
     }
 
-    /// Sends a request in pieces.
     async fn trickle(&mut self, stream: &mut Stream) {
         let (sent, request) = self.message();
         let bytes = request.bytes();
@@ -194,7 +191,6 @@ impl Client {
         }
     }
 
-    /// Returns the next message and a request that posts it.
     pub(crate) fn message(&mut self) -> (Sent, Request) {
         let at = self.world.changes.now();
         let token = self.world.token();

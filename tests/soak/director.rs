@@ -19,7 +19,6 @@ use crate::world::{Change, World};
 /// The longest pause between two things in a short run.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
 
-/// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Disturbance {
     KillHub,
@@ -57,7 +56,6 @@ pub(crate) struct Director {
 }
 
 impl Director {
-    /// Lets things happen for this time.
     pub(crate) fn run(&mut self, duration: Duration) {
         let begun = Instant::now();
         let end = begun + duration;

@@ -214,7 +214,7 @@ fn subscribe(world: &World) -> u64 {
             let mut account = world.account();
             if account.has_arrived(number) {
                 account.set(number, Outcome::Accepted);
-                return posted - u64::from(account.arrivals());
+                return posted - u64::from(account.arrivals);
             }
             drop(account);
             std::thread::sleep(Duration::from_millis(1));

@@ -50,7 +50,7 @@ pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the
 /// Prints what the run did, in numbers.
 pub(crate) fn print(world: &World, stats: &Value, totals: &Totals, hubs: &Hubs) {
     let account = world.account();
-    println!("{} messages on {} connections, by {} hubs", account.messages(), account.connections(), hubs.count);
+    println!("{} messages on {} connections, by {} hubs", account.messages(), account.connections, hubs.count);
     println!("answers read: {:?}, those with 503: {:?}", account.answers, account.unavailable);
     println!("outcomes: {:?}", totals.outcomes);
     println!("delivered: {}, of them without an answer that was read: {}", totals.delivered, totals.delivered_unknown);

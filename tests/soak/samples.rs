@@ -108,6 +108,6 @@ fn sample(process: u32, world: &World, at: Duration) -> Sample {
     let (resident_kib, descriptors) = (resident_kib(process), descriptors(process) as u64);
     let (tasks, cpu_ticks) = (tasks(process), cpu_ticks(process));
     let account = world.account();
-    let (messages, arrivals) = (account.messages().into(), account.arrivals().into());
+    let (messages, arrivals) = (account.messages().into(), account.arrivals.into());
     Sample { at, resident_kib, descriptors, tasks, cpu_ticks, clients, messages, arrivals }
 }

@@ -43,7 +43,6 @@ pub(crate) struct Request {
     pub(crate) is_last: bool,
     /// The bytes of its body, without the framing.
     pub(crate) body_bytes: usize,
-    /// The payload of its message.
     pub(crate) payload: Vec<u8>,
 }
 

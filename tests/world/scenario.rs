@@ -34,7 +34,6 @@ use crate::world::{Limits, SLACK, Trace, World, check, note};
 /// What connections that outlive the drain get to end.
 const ABORT: Duration = Duration::from_millis(100);
 
-/// How a world ended.
 pub(crate) struct Outcome {
     pub(crate) lives: u64,
     pub(crate) violations: Vec<String>,
@@ -42,7 +41,6 @@ pub(crate) struct Outcome {
     pub(crate) tally: BTreeMap<&'static str, u64>,
 }
 
-/// Runs the world of this seed to its end.
 pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
     let event_loop = Simulated::new().unwrap();
     let lives = event_loop.block_on(async {
@@ -155,7 +153,7 @@ impl Gateway {
                     moment.is_connected = !moment.is_connected;
                     self.world.bus.set_connected(moment.is_connected);
                 }),
-                45..50 => self.world.bus.set_stalled(random.permille(500)),
+                45..50 => self.world.bus.state.set_stalled(random.permille(500)),
                 _ => self.world.change(|moment| {
                     moment.is_connected = true;
                     self.world.bus.set_connected(true);
@@ -189,7 +187,6 @@ impl Gateway {
         Arc::new(listening)
     }
 
-    /// Switches the API off.
     async fn close(&self, random: &mut Random) {
         if self.listening.take().is_none() {
             return;
@@ -241,13 +238,13 @@ impl Gateway {
         // Nobody accepts what waits at the shared socket.
         self.inherited.close();
         sleep(Duration::from_millis(1)).await;
-        world.bus.close();
+        world.bus.state.queue.close();
         // The task that takes messages was at rest, or takes the rest now.
         while let Some(message) = world.bus.take() {
             world.take(&message);
         }
         let totals = sum(&world.counters);
-        let counters = world.bus.counters();
+        let counters = world.bus.state.counters();
         let left = [
             ("connections", totals.connections.connections as usize),
             ("streams", world.streams.get()),
@@ -294,7 +291,7 @@ impl World {
         let totals = sum(&self.counters);
         let open = totals.connections.connections;
         check!(0, open <= self.limits.connections as u64, "{open} connections are open");
-        let depth = self.bus.counters().queue.depth;
+        let depth = self.bus.state.counters().queue.depth;
         check!(0, depth <= self.limits.queue_messages as u64, "{depth} messages are queued");
     }
 
@@ -311,11 +308,11 @@ impl World {
 /// Takes the messages from the queue as the bus thread does: when it is woken, and sometimes late.
 async fn take_messages(world: Rc<World>, mut random: Random) {
     loop {
-        world.bus.park();
-        if world.bus.counters().queue.depth == 0 {
+        world.bus.state.waker.park();
+        if world.bus.state.counters().queue.depth == 0 {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
-            let is_late = world.bus.counters().queue.depth > 0 && !world.bus.was_woken();
+            let is_late = world.bus.state.counters().queue.depth > 0 && world.bus.state.waker.clear() == 0;
             check!(0, !is_late, "messages are queued, and the bus was not woken");
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);

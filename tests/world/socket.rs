@@ -171,7 +171,6 @@ impl Socket {
         Ok(())
     }
 
-    /// Ends both sides.
     pub(crate) fn end_both(&self) {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
@@ -225,7 +224,6 @@ impl Socket {
         })
     }
 
-    /// Sends no more.
     pub(crate) fn end(&self) {
         let mut state = self.state.borrow_mut();
         state.client_ended = true;

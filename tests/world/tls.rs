@@ -41,7 +41,6 @@ pub(crate) fn acceptor() -> Arc<Acceptor> {
     Arc::clone(&shared().acceptor)
 }
 
-/// Begins the client's side of a session.
 pub(crate) fn session() -> TlsClient {
     TlsClient::new(&shared().client, HOST)
 }

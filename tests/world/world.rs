@@ -62,7 +62,6 @@ pub(crate) struct Limits {
     pub(crate) queue_bytes: usize,
     /// How often, in a million, a call of a worker fails.
     pub(crate) fault_ppm: usize,
-    /// Whether the gateway speaks TLS.
     pub(crate) is_tls: bool,
 }
 
@@ -179,7 +178,7 @@ impl World {
 
     /// Returns whether the queue may refuse a message of so many bytes.
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
-        let counters = self.bus.counters().queue;
+        let counters = self.bus.state.counters().queue;
         counters.depth >= self.limits.queue_messages as u64 || counters.bytes + bytes > self.limits.queue_bytes
     }
 

@@ -16,7 +16,6 @@ const READ_BYTES: usize = 8 * 1024;
 /// Entries of the submission queue. More operations than these are submitted in several calls.
 const RING_ENTRIES: u32 = 1024;
 
-/// Serves until the process ends.
 pub(crate) fn serve(arguments: &Arguments) -> Outcome {
     let socket = arguments.listen()?;
     let answer: Rc<[u8]> = answer().into();

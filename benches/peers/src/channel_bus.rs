@@ -11,7 +11,6 @@ use crate::router::{Busy, Publish};
 /// Topic and payload, copied once into the messages of libzmq.
 type Frames = [zmq::Message; 2];
 
-/// The sending end of the channel.
 pub(crate) struct ChannelBus(mpsc::Sender<Frames>);
 
 impl ChannelBus {

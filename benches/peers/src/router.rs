@@ -14,7 +14,6 @@ use axum::routing::post;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Publishes messages.
 pub(crate) trait Publish: Send + Sync + 'static {
     /// Passes a message to the bus without waiting.
     fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy>;

@@ -38,12 +38,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the endpoint to publish to.
     pub(crate) fn hub(&self) -> Outcome<&str> {
         Ok(self.hub.as_deref().ok_or("--hub is needed")?)
     }
 
-    /// Returns the files of the certificate chain and of its key.
     pub(crate) fn certificate(&self) -> Outcome<(&PathBuf, &PathBuf)> {
         Ok(self.cert.as_ref().zip(self.key.as_ref()).ok_or("--cert and --key are needed")?)
     }

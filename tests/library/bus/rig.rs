@@ -93,7 +93,6 @@ pub(crate) fn any_port() -> Endpoint {
 }
 
 impl Running {
-    /// Returns where the subscribers of the hub connect.
     pub(crate) fn subscribers_side(&self) -> &Endpoint {
         self.bus.bound().last().unwrap()
     }
@@ -151,7 +150,6 @@ impl Running {
     }
 }
 
-/// Returns a payload with this number.
 fn padded(number: u32, padding: usize) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![0; padding]].concat()
 }

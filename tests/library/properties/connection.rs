@@ -37,7 +37,6 @@ pub(crate) enum Through {
     BodySpace,
 }
 
-/// A connection in the middle of its life.
 pub(crate) struct TestConnection {
     pub(crate) connection: Connection,
     pub(crate) context: Context<Recorder>,
@@ -112,7 +111,6 @@ impl TestConnection {
         next
     }
 
-    /// Returns how many messages were published.
     pub(crate) fn published(&self) -> usize {
         self.context.publisher.published.borrow().len()
     }
@@ -166,12 +164,10 @@ pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]
     connection.outcome()
 }
 
-/// Returns the outcome of a connection whose bytes come at once.
 pub(crate) fn whole(limits: &Limits, input: &[u8]) -> Outcome {
     run(limits, [input], Through::Input)
 }
 
-/// Returns the outcome of a connection whose bytes come in two pieces.
 pub(crate) fn split(limits: &Limits, input: &[u8], at: usize, through: Through) -> Outcome {
     let (first, second) = input.split_at(at);
     run(limits, [first, second], through)

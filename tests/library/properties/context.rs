@@ -17,7 +17,6 @@ pub(crate) const TOKEN: &str = "t0ken";
 /// The moment of every answer: the example of RFC 9110 §5.6.7, in seconds since 1970.
 const NOW_S: u64 = 784_111_777;
 
-/// A message that reached the publisher.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Published {
     pub(crate) topic: String,
@@ -50,7 +49,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns a context under these limits.
     pub(crate) fn context(&self) -> Context<Recorder> {
         let (unavailable, room) = (self.unavailable, Cell::new(self.queue));
         let recorder = Recorder { unavailable, room, published: RefCell::default() };

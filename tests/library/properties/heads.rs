@@ -33,7 +33,6 @@ pub(crate) fn framing(lines: &[u8]) {
     agrees_with_a_plain_reader(&head[..end], &read);
 }
 
-/// A request target.
 pub(crate) fn target_query(target: &[u8]) {
     // What holds an end is more than a target, and may be all of a head.
     if target.iter().any(|byte| b" \r\n".contains(byte)) {

@@ -17,7 +17,6 @@ const SUBSCRIPTION_BYTES: usize = 10 + MAX_TOPIC_BYTES + 1;
 /// The most that is allocated for a head of 9 bytes in parts.
 const HEAD_ROOM_BYTES: usize = 16;
 
-/// The roles of the peers of a port.
 pub(crate) const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
 
 /// What a peer has said at once.

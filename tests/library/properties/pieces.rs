@@ -12,7 +12,6 @@ pub(crate) fn places(input: &[u8]) -> [usize; 2] {
     places
 }
 
-/// Returns `input`, cut at these places.
 pub(crate) fn cut(input: &[u8], [first, second]: [usize; 2]) -> [&[u8]; 3] {
     [&input[..first], &input[first..second], &input[second..]]
 }

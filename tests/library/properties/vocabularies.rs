@@ -104,7 +104,6 @@ fn identifier(sent: &Published, payload: &Map<String, Value>) -> &'static str {
     Topic::of(&sent.topic).unwrap().identifiers.iter().find(is_name).unwrap()
 }
 
-/// Returns the field in this vocabulary.
 fn in_vocabulary(field: &str, vocabulary: Vocabulary) -> &str {
     field_in(field, vocabulary == Vocabulary::Newer)
 }

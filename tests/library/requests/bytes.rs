@@ -9,7 +9,6 @@ pub(crate) const TARGET: &str = "/api/message?token=t0ken";
 /// A request that has no body and is refused, with a long answer.
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The end of a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Returns a request with `lines` in its head, each with its CRLF, and `rest` behind the head.
@@ -28,7 +27,6 @@ pub(crate) fn post(body: &[u8]) -> Vec<u8> {
     post_to(TARGET, body)
 }
 
-/// Returns the same for another target.
 pub(crate) fn post_to(target: &str, body: &[u8]) -> Vec<u8> {
     request("POST", target, &length(body.len()), body)
 }
@@ -38,12 +36,10 @@ pub(crate) fn chunked(wire: &[u8]) -> Vec<u8> {
     request("POST", TARGET, b"Transfer-Encoding: chunked\r\n", wire)
 }
 
-/// Returns one chunk.
 pub(crate) fn chunk(content: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat()
 }
 
-/// Returns a message of so many bytes.
 pub(crate) fn message_of(bytes: usize) -> Vec<u8> {
     let (before, behind) = (&MESSAGE[..MESSAGE.len() - 3], &MESSAGE[MESSAGE.len() - 3..]);
     let padding = bytes.checked_sub(MESSAGE.len()).expect("a message is longer than that");

@@ -45,7 +45,6 @@ fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
     [chunks.as_slice(), LAST_CHUNK].concat()
 }
 
-/// Cuts `bytes` at these places.
 pub(crate) fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
     let mut places: Vec<_> = at.iter().map(|index| index.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);

@@ -80,7 +80,6 @@ pub(crate) struct Ledger {
     served_at: Option<Duration>,
     /// Whether the gateway accepted no requests when it began to serve this connection.
     is_ending_at_once: bool,
-    /// The phase, and when it began.
     phase: Phase,
     phase_at: Duration,
     /// Since when the gateway waits until the client takes its answers, and when the client had taken them.

@@ -251,10 +251,6 @@ impl Model {
         self.were_publishers_held
     }
 
-    pub(super) fn is_connected(&self) -> bool {
-        self.is_bound || self.dialled.contains(&true)
-    }
-
     pub(super) fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
         let Some(dialled) = self.dialled.get_mut(endpoint) else { return };
         *dialled = is_connected;
