@@ -5,8 +5,7 @@
 //! | `architecture` | Do the layers import each other in one direction only, and does the core name no socket, thread or clock? |
 //! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
 //! | `bus` | Does the bus keep the order, wait for slow subscribers, sleep and stop, with real sockets? |
-//! | `exchange` | Does the log of messages of the bus give each reader what a plain model says? |
-//! | `zmtp` | Does the session of a peer of the bus read what a plain reader of ZMTP reads? |
+//! | `zmtp` | Does a peer's session read what a plain reader of ZMTP reads, and who gets what a plain model says? |
 //! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |
 //! | `fuzz_seeds` | Do the properties of the fuzz targets hold for all of their stored inputs? |
 //! | `properties` | what must hold of the core for every input, for the fuzz targets and for these tests |
@@ -21,7 +20,6 @@
 
 mod architecture;
 mod bus;
-mod exchange;
 mod fuzz_seeds;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/lateness.rs"]

@@ -1,9 +1,11 @@
-//! Generated streams of the bus's peers: what they have said is what a plain reader says, at every split.
+//! Generated streams of the bus's peers: what they have said is what a plain reader says, at every split. And random
+//! steps of the exchange of their messages: the results are those of a plain model.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
+use crate::properties::exchange;
 use crate::properties::peers::{ROLES, agrees, handshake, read_plainly};
 use crate::requests::random::cut;
 
@@ -65,5 +67,14 @@ proptest! {
             agrees(&cut(&bytes, &places), role, &expected);
             agrees(&bytes.chunks(1).collect::<Vec<_>>(), role, &expected);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_steps_have_the_results_of_a_plain_model(configuration in 0..6_u8, steps in vec(any::<[u8; 3]>(), 0..400)) {
+        exchange(&[&[configuration][..], steps.as_flattened()].concat());
     }
 }

@@ -19,20 +19,9 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn at(url: &str, receive_hwm: i32) -> Self {
-        let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
-        socket.set_rcvhwm(receive_hwm).unwrap();
-        if receive_hwm > 0 {
-            // A small buffer in the kernel, so that the bus stalls after few messages.
-            socket.set_rcvbuf(4_096).unwrap();
-        }
-        socket.set_linger(0).unwrap();
-        socket.set_subscribe(b"").unwrap();
-        let started = Instant::now();
-        while let Err(error) = socket.bind(url) {
-            // The I/O thread of a hub that has just ended closes the port later.
-            assert!(started.elapsed() < PATIENCE, "{url}: {error}");
-            thread::yield_now();
-        }
+        let socket = subscribed(receive_hwm);
+        // The I/O thread of a hub that has just ended closes the port later.
+        eventually(url, || socket.bind(url).is_ok());
         let url = socket.get_last_endpoint().unwrap().unwrap();
         Self { socket, url }
     }
@@ -44,6 +33,19 @@ impl Hub {
     pub(crate) fn receive(&self) -> Option<Vec<u8>> {
         receive(&self.socket, PATIENCE)
     }
+}
+
+/// Returns a socket that takes few messages while nobody reads, unless `receive_hwm` is 0.
+pub(crate) fn subscribed(receive_hwm: i32) -> zmq::Socket {
+    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+    socket.set_rcvhwm(receive_hwm).unwrap();
+    if receive_hwm > 0 {
+        // A small buffer in the kernel, so that the bus stalls after few messages.
+        socket.set_rcvbuf(4_096).unwrap();
+    }
+    socket.set_linger(0).unwrap();
+    socket.set_subscribe(b"").unwrap();
+    socket
 }
 
 pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8>> {
@@ -158,7 +160,7 @@ pub(crate) fn number_in(payload: &[u8]) -> u32 {
     u32::from_le_bytes(payload[..4].try_into().unwrap())
 }
 
-pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");

@@ -10,7 +10,7 @@ use adapter_gateway::bus::{Bus, BusConfig, HubEndpoints, Unavailable};
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::zmtp::{self, GREETING, SUBSCRIBE_TO_EVERYTHING, SocketRole};
 
-use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually, hub, number_in, receive, start};
+use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually, hub, number_in, receive, start, subscribed};
 use crate::lateness::Lateness;
 
 /// What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
@@ -44,10 +44,7 @@ fn stop_with_a_stalled_hub_keeps_its_deadline_and_counts_the_undelivered() {
 fn stop_writes_out_what_waits_for_a_slow_subscriber() {
     const MESSAGES: u32 = 200;
     let running = hub(MESSAGES as usize);
-    let slow = zmq::Context::new().socket(zmq::SUB).unwrap();
-    slow.set_rcvhwm(10).unwrap();
-    slow.set_rcvbuf(4_096).unwrap();
-    slow.set_subscribe(b"").unwrap();
+    let slow = subscribed(10);
     slow.connect(running.subscribers_side().as_str()).unwrap();
     assert!(running.bus.wait_for_subscriber(PATIENCE));
     (0..MESSAGES).for_each(|number| running.publish_padded(number, 65_532));

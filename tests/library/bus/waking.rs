@@ -3,13 +3,13 @@
 use std::fs;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Unavailable};
 use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually};
+use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually, subscribed};
 
 /// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
 fn switches(task: &str) -> u64 {
@@ -35,14 +35,13 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
         sender.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
     })
     .unwrap();
-    let started = Instant::now();
-    loop {
+    let mut id = None;
+    eventually("the bus is connected", || {
         hub.socket.get_events().unwrap();
-        if let Ok(id) = ids.recv_timeout(Duration::from_millis(1)) {
-            return (bus, id);
-        }
-        assert!(started.elapsed() < PATIENCE);
-    }
+        id = ids.recv_timeout(Duration::from_millis(1)).ok();
+        id.is_some()
+    });
+    (bus, id.unwrap())
 }
 
 /// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A
@@ -77,11 +76,8 @@ fn a_stalled_thread_does_not_spin() {
         (config.queue_messages, config.pipe_messages) = (100, 2);
         config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
         let (bus, id) = start_watched(&dialled, config);
-        let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+        let stalled = subscribed(1);
         if !is_dialled {
-            stalled.set_rcvhwm(1).unwrap();
-            stalled.set_rcvbuf(4_096).unwrap();
-            stalled.set_subscribe(b"").unwrap();
             stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
             assert!(bus.wait_for_subscriber(PATIENCE));
         }

@@ -90,10 +90,7 @@ impl TestConnection {
     }
 
     /// Calls the core once, with an empty buffer for its answers, as the server does it.
-    pub(crate) fn step(
-        &mut self,
-        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next,
-    ) -> Next {
+    fn step(&mut self, act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next) -> Next {
         let mut out = Vec::new();
         let was_closed = matches!(self.end, End::Closed(_));
         let published = self.published();
@@ -111,8 +108,16 @@ impl TestConnection {
         next
     }
 
-    pub(crate) fn published(&self) -> usize {
+    fn published(&self) -> usize {
         self.context.publisher.published.borrow().len()
+    }
+
+    pub(crate) fn end_of_input(&mut self) -> Next {
+        self.step(|connection, out, context| connection.end_of_input(out, context))
+    }
+
+    pub(crate) fn time_out(&mut self) -> Next {
+        self.step(|connection, out, context| connection.time_out(out, context))
     }
 
     /// Returns whether the buffers hold no body.

@@ -1,18 +1,13 @@
 //! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
-use adapter_gateway::http::connection::Next;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::{Connection, Context};
 use adapter_gateway::message::{Check, Rules, Vocabulary};
 
 use super::answers;
 use super::compare::assert_same;
 use super::connection::{End, Outcome, TestConnection, Through, run, whole};
-use super::context::{Limits, Recorder};
+use super::context::Limits;
 use super::pieces::ways;
-
-/// One of the ways in which a connection ends before it closes by itself.
-type GiveUp = fn(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next;
 
 /// Returns limits so small that a short input meets them.
 fn tight() -> Limits {
@@ -31,12 +26,10 @@ fn translating() -> Limits {
 pub(crate) fn connection(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let Outcome { answers, published, end } = whole(&limits, input);
-        let end_of_input: GiveUp = |connection, out, context| connection.end_of_input(out, context);
-        let time_out: GiveUp = |connection, out, context| connection.time_out(out, context);
-        for give_up in [end_of_input, time_out] {
+        for give_up in [TestConnection::end_of_input, TestConnection::time_out] {
             let mut connection = TestConnection::new(&limits);
             connection.feed(input, Through::Input);
-            connection.step(give_up);
+            give_up(&mut connection);
             connection.feed(input, Through::Input);
             let ended = connection.outcome();
             assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);

@@ -1,7 +1,7 @@
 //! Ways to cut an input into pieces.
 
 /// Returns two places that depend on all of `input`, so that the fuzzer varies them, and are the same in every run.
-pub(crate) fn places(input: &[u8]) -> [usize; 2] {
+fn places(input: &[u8]) -> [usize; 2] {
     // The hash is FNV-1a.
     let hash = input
         .iter()
@@ -12,11 +12,9 @@ pub(crate) fn places(input: &[u8]) -> [usize; 2] {
     places
 }
 
-pub(crate) fn cut(input: &[u8], [first, second]: [usize; 2]) -> [&[u8]; 3] {
-    [&input[..first], &input[first..second], &input[second..]]
-}
-
 /// Returns the ways that a property tries: whole, byte by byte, and in three pieces.
 pub(crate) fn ways(input: &[u8]) -> [Vec<&[u8]>; 3] {
-    [vec![input], input.chunks(1).collect(), cut(input, places(input)).to_vec()]
+    let [first, second] = places(input);
+    let thirds = vec![&input[..first], &input[first..second], &input[second..]];
+    [vec![input], input.chunks(1).collect(), thirds]
 }

@@ -38,14 +38,6 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
     answers.iter().map(|answer| (answer.status, answer.closes())).collect()
 }
 
-fn leave(connection: &mut TestConnection) -> Next {
-    connection.step(|connection, out, context| connection.end_of_input(out, context))
-}
-
-fn time_out(connection: &mut TestConnection) -> Next {
-    connection.step(|connection, out, context| connection.time_out(out, context))
-}
-
 /// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one
 /// whose body is dropped was answered before.
 fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: CloseReason) {
@@ -68,20 +60,20 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: C
 /// RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
 #[test]
 fn the_client_leaves() {
-    endings(leave, 400, CloseReason::EndOfInput);
+    endings(TestConnection::end_of_input, 400, CloseReason::EndOfInput);
 }
 
 /// RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
 #[test]
 fn a_deadline_passes() {
-    endings(time_out, 408, CloseReason::TimedOut);
+    endings(TestConnection::time_out, 408, CloseReason::TimedOut);
 }
 
 #[test]
 fn the_answer_names_the_part_that_was_late() {
     for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
         let mut connection = at(bytes);
-        time_out(&mut connection);
+        connection.time_out();
         let outcome = connection.outcome();
         let problem = outcome.answers[0].document().unwrap();
         assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
@@ -91,7 +83,7 @@ fn the_answer_names_the_part_that_was_late() {
 /// RFC 9110 §9.3.2: the answer to HEAD has no content, once the method has arrived.
 #[test]
 fn an_unfinished_head_request_is_answered_without_content() {
-    for (end, status) in [(leave as fn(&mut _) -> _, 400), (time_out, 408)] {
+    for (end, status) in [(TestConnection::end_of_input as fn(&mut _) -> _, 400), (TestConnection::time_out, 408)] {
         for (bytes, has_content) in [
             (&b"HEAD"[..], true),
             (b"HEADX /", true),
