@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -90,19 +89,14 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason_and_one_given_twice_i
     let shared = Shared::tcp();
     let mut twice = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
     assert!(twice.finish(2).stderr.contains("--listen fd:3 is given twice"));
-    let file: OwnedFd = tempfile::tempfile().unwrap().into();
-    let datagrams: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
+    let file = tempfile::tempfile().unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (connected, _peer) = UnixStream::pair().unwrap();
-    let connected: OwnedFd = connected.into();
-    let of_file = Gateway::serve().inherit(&file);
-    let of_datagrams = Gateway::serve().inherit(&datagrams);
-    let of_connection = Gateway::serve().inherit(&connected);
-    let of_nothing = Gateway::serve().inherit(&file).after("exec 3<&-");
     for (builder, reason) in [
-        (of_file, "it is not a socket"),
-        (of_datagrams, "it is not a listening stream socket"),
-        (of_connection, "it is not a listening stream socket"),
-        (of_nothing, "the parent passed no such descriptor"),
+        (Gateway::serve().inherit(&file), "it is not a socket"),
+        (Gateway::serve().inherit(&datagrams), "it is not a listening stream socket"),
+        (Gateway::serve().inherit(&connected), "it is not a listening stream socket"),
+        (Gateway::serve().inherit(&file).after("exec 3<&-"), "the parent passed no such descriptor"),
     ] {
         let stderr = builder.fail(4);
         assert!(stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{stderr}");

@@ -86,13 +86,9 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     const SERVES_AGAIN: Duration = Duration::from_secs(5);
     let Deployment { hub, subscriber, gateway, .. } = Deployment::with(["--queue", "500"]);
     let (hub, lateness) = (hub.unwrap(), Lateness::watch());
-    let signals = [Signal::STOP, Signal::CONT].map(|signal| {
-        let hub = &hub;
-        move || hub.signal(signal)
-    });
-    let [stop, resume] = signals.each_ref().map(|signal| signal as &dyn Fn());
+    let (stop, resume) = (|| hub.signal(Signal::STOP), || hub.signal(Signal::CONT));
     let load = (Load::on(&gateway, 3, 4_000), 2_000);
-    let served = assert_nothing_is_lost("hub stopped", &gateway, load, || subscriber.next(), [stop, resume]);
+    let served = assert_nothing_is_lost("hub stopped", &gateway, load, || subscriber.next(), [&stop, &resume]);
     lateness.assert_took(served, SERVES_AGAIN);
 }
 

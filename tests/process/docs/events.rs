@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::document::{Document, quoted};
+use crate::lifecycle::readiness::events_until;
 use crate::support::compare::assert_same_set;
 use crate::support::gateway::{ANY_PORT, Gateway, is_event};
 use crate::support::settings_file::{enabled, token};
@@ -27,15 +28,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     let builder = Gateway::serve().connect(&endpoint).listen(ANY_PORT).listen_at(&directory.path().join("socket"));
     let mut gateway = builder.spawn();
     let mut seen = Vec::new();
-    let mut wait_for = |gateway: &mut Gateway, name: &str, state: Option<&str>| {
-        loop {
-            let event = gateway.wait_for(name, |_any| true);
-            seen.push(event.clone());
-            if is_event(&event, name) && state.is_none_or(|state| event["state"] == state) {
-                return;
-            }
-        }
-    };
+    let mut wait_for = |gateway: &mut Gateway, name: &str, state| seen.extend(events_until(gateway, name, state));
 
     let enabled = enabled(&token("of-the-test"));
     wait_for(&mut gateway, "ready", None);

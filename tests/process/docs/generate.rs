@@ -55,7 +55,8 @@ fn message_table() -> String {
     let mut table = "| purpose | newer vocabulary | older vocabulary |\n|---|---|---|\n".to_owned();
     for purpose in purposes {
         let cell = |newer| {
-            let chosen = all.iter().filter(|message| message.purpose == purpose && message.is_newer() == newer);
+            let is_chosen = |it: &&Message| it.purpose == purpose && messages::is_newer(it.identifier) == newer;
+            let chosen = all.iter().filter(is_chosen);
             let messages: Vec<String> =
                 chosen.map(|message| format!("`{}` `{}`", message.topic, message.payload)).collect();
             messages.join("<br>")

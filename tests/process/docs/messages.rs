@@ -112,14 +112,8 @@ impl Topic {
     }
 }
 
-impl Message {
-    /// Returns whether it is of the newer vocabulary, which names extensions and not nodes.
-    pub(crate) fn is_newer(&self) -> bool {
-        is_newer(self.identifier)
-    }
-}
-
-fn is_newer(identifier: &str) -> bool {
+/// Returns whether it is of the newer vocabulary, which names extensions and not nodes.
+pub(crate) fn is_newer(identifier: &str) -> bool {
     identifier.starts_with("extension")
 }
 

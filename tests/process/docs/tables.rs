@@ -48,13 +48,9 @@ fn problem_types() -> BTreeSet<String> {
     types
 }
 
-fn reference() -> Document {
-    Document::read("docs/reference.md")
-}
-
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     for Command { name: command, options, .. } in Command::program().commands() {
         // `disable` has the same option.
         let table = if command == "disable" { "enable" } else { command };
@@ -97,7 +93,7 @@ fn the_python_package_knows_every_option_of_serve() {
 #[test]
 fn groups_of_options_begin_where_those_of_the_help_do() {
     let help = printed(&["serve", "--help"]);
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     let rows = reference.table("options: serve");
     for (heading, first) in SERVE_GROUPS {
         assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
@@ -108,7 +104,7 @@ fn groups_of_options_begin_where_those_of_the_help_do() {
 
 #[test]
 fn answers_are_every_status_and_every_problem_type() {
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     let rows = reference.table("statuses");
     assert_same_set("statuses", rows.iter().map(|row| row[0][..3].parse().unwrap()), statuses());
     assert_same_set(
@@ -123,7 +119,7 @@ fn answers_are_every_status_and_every_problem_type() {
 fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
     let states = unavailable();
     let has_rank = |kind: &&str| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind);
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     let told: Vec<_> = reference.table("statuses").iter().flat_map(|row| quoted(row[1])).filter(has_rank).collect();
     let ranked: Vec<_> = LADDER.iter().filter_map(|(_, _, kind)| *kind).collect();
     assert_eq!(told, ranked);
@@ -131,7 +127,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table() {
 
 #[test]
 fn exit_statuses_reasons_of_a_503_and_of_failed_handshakes_are_those_of_the_program() {
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     let listed = Command::program().info.error_codes.iter().map(|error| error.code);
     let described = reference.table("exit statuses").into_iter().map(|row| row[0].parse().unwrap());
     assert_same_set("exit statuses", described, listed.chain([0]));
@@ -188,7 +184,7 @@ fn openapi_has_the_order_of_the_checks() {
     let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
     let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
     let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
-    let reference = reference();
+    let reference = Document::read("docs/reference.md");
     let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
     // These are no checks: they accept, or they end a wait.
     expected.retain(|status| ![200, 204, 408].contains(status));

@@ -6,7 +6,6 @@ use super::{assert_idle, take_all_descriptors};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::http::Client;
 use crate::support::raw_client::RawClient;
 use crate::support::usage::limit_descriptors;
 
@@ -38,15 +37,10 @@ fn wait_answered(client: &mut RawClient) {
     eventually("an answer", || is_answered(client, NO_ANSWER_TIMEOUT).then_some(()));
 }
 
-/// Connects clients that have each been served once.
-fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
-    (0..count).map(|_| gateway.served_client()).collect()
-}
-
 #[test]
 fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
     let mut gateway = Gateway::serve().arguments(["--max-connections", "5"]).start();
-    let mut connected = served_clients(&gateway, 5);
+    let mut connected: Vec<_> = (0..5).map(|_| gateway.served_client()).collect();
     let (mut sixth, mut seventh) = (connect_and_request(&gateway), connect_and_request(&gateway));
     assert_none_answered([&mut sixth, &mut seventh]);
     assert_idle(&gateway, "while two clients wait");
@@ -71,7 +65,7 @@ fn connections_are_limited_below_the_limit_of_descriptors() {
     // Each further worker has descriptors of its own, which no connection can use.
     for (workers, limit) in [("1", 96), ("9", 40)] {
         let mut gateway = Gateway::serve().after("ulimit -n 160").arguments(["--workers", workers]).start();
-        let mut connected = served_clients(&gateway, limit);
+        let mut connected: Vec<_> = (0..limit).map(|_| gateway.served_client()).collect();
         let mut others: Vec<_> = (0..16).map(|_| connect_and_request(&gateway)).collect();
         assert_none_answered(&mut others);
         gateway.serve_each(&mut connected);

@@ -6,8 +6,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use super::client::Connector;
-use super::rig::start;
 use crate::statuses::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::pair::Pair;
 use crate::support::skip;
@@ -19,7 +19,7 @@ const NOBODY: u32 = 65_534;
 fn every_kind_of_key_is_served() {
     for (kind, pair) in Pair::kinds() {
         let files = pair.in_files();
-        let (gateway, bus) = start(Gateway::serve().arguments(files.arguments()));
+        let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https().arguments(files.arguments()));
         let mut client = Connector::trusting([pair.leaf()]).client(gateway.address());
         assert_eq!(client.stream().peer_certificate(), pair.leaf(), "{kind}");
         client.exchange(&gateway.request(FINE)).assert_accepted();
@@ -35,14 +35,15 @@ fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
     let files = pair.in_files();
     std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
     let path = files.certificate.to_str().unwrap();
-    let (gateway, _bus) = start(Gateway::serve().arguments(["--tls-cert", path, "--tls-key", path]));
+    let Fixture { gateway, subscriber: _bus } =
+        Fixture::of(Gateway::serve().https().arguments(["--tls-cert", path, "--tls-key", path]));
     let mut tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost").unwrap();
     assert_eq!(tls.connection().peer_certificates().unwrap(), [pair.leaf(), next.leaf()]);
 }
 
 /// Serves these files, and returns what the log says until the stop.
 fn log_of(arguments: [&str; 4]) -> String {
-    let (mut gateway, _bus) = start(Gateway::serve().arguments(arguments));
+    let Fixture { mut gateway, subscriber: _bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
     gateway.terminate();
     gateway.end().stderr
 }

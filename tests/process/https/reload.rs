@@ -5,9 +5,10 @@ use rustls::HandshakeKind;
 use time::OffsetDateTime;
 
 use super::client::{Connector, TlsStream};
-use super::rig::{expect_certificate, start};
+use super::rig::expect_certificate;
 use crate::statuses::FINE;
 use crate::support::eventually;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::{Pair, PairFiles, replace};
@@ -35,7 +36,8 @@ impl ReloadRig {
     fn start() -> Self {
         let pair = pair_until(FIRST_END);
         let files = pair.in_files();
-        let (gateway, bus) = start(Gateway::serve().arguments(files.arguments().into_iter().chain(["--workers", "2"])));
+        let Fixture { gateway, subscriber: bus } =
+            Fixture::of(Gateway::serve().https().arguments(files.arguments().into_iter().chain(["--workers", "2"])));
         let early = Connector::trusting([pair.leaf()]).client(gateway.address());
         Self { gateway, bus, files, pair, early }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::client::{Connector, TlsStream};
 use crate::statuses::FINE;
 use crate::support::fixture::Fixture;
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber};
@@ -25,7 +25,7 @@ impl Rig {
 
     /// Starts a gateway with a self-signed certificate and these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let (gateway, bus) = start(Gateway::serve().arguments(arguments));
+        let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
         let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
         Self { gateway, bus, connector }
     }
@@ -57,12 +57,6 @@ impl Rig {
     pub(crate) fn expect_valid_message(&self) {
         assert_eq!(self.bus.next(), Message::new("t", "{}"));
     }
-}
-
-/// Starts a gateway in https and its subscriber.
-pub(crate) fn start(builder: Builder) -> (Gateway, Subscriber) {
-    let Fixture { gateway, subscriber } = Fixture::of(builder.https());
-    (gateway, subscriber)
 }
 
 /// Returns the path of the certificate that the gateway keeps beside its settings.

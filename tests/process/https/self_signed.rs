@@ -4,8 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::client::Connector;
-use super::rig::{expect_certificate, self_signed_certificate, start};
+use super::rig::{expect_certificate, self_signed_certificate};
 use crate::statuses::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::{NAMES, Pair};
@@ -34,7 +35,7 @@ pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
 
 #[test]
 fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
-    let (gateway, bus) = start(Gateway::serve());
+    let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https());
     let [certificate, key, authority] = files(gateway.settings.path());
     assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
     // The first file is for clients that take a file, the second for browsers, which import one certificate.

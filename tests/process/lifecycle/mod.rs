@@ -7,7 +7,7 @@ mod failures;
 mod listeners;
 mod log;
 mod parent;
-mod readiness;
+pub(crate) mod readiness;
 mod running;
 mod stdin;
 mod unread_streams;

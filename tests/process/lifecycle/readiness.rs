@@ -8,12 +8,12 @@ use crate::support::net::dead_endpoint;
 use crate::support::settings_file::{disabled, enabled, token};
 use crate::support::subscriber::{Message, Subscriber, bound_socket, temporary_endpoint};
 
-/// Returns the events up to this one.
-fn events_until(gateway: &mut Gateway, name: &str) -> Vec<Value> {
+/// Returns the events up to that of this name, and of this state if there is one.
+pub(crate) fn events_until(gateway: &mut Gateway, name: &str, state: Option<&str>) -> Vec<Value> {
     let mut events = Vec::new();
     loop {
-        let event = gateway.wait_for("an event", |_any| true);
-        let is_last = is_event(&event, name);
+        let event = gateway.wait_for(name, |_any| true);
+        let is_last = is_event(&event, name) && state.is_none_or(|state| event["state"] == state);
         events.push(event);
         if is_last {
             return events;
@@ -27,7 +27,7 @@ fn a_message_that_is_posted_after_ready_is_taken() {
         let bus = Subscriber::bound();
         let builder = Gateway::serve().connect(bus.endpoint()).listen(ANY_PORT).listen(ANY_PORT);
         let mut gateway = if https { builder.https() } else { builder }.spawn();
-        let events = events_until(&mut gateway, "ready");
+        let events = events_until(&mut gateway, "ready", None);
         let count = |name: &str| events.iter().filter(|event| is_event(event, name)).count();
         assert_eq!((count("listening"), count("bus"), count("not-ready")), (2, 1, 0), "{events:?}");
         if !https {
@@ -44,7 +44,7 @@ fn a_message_that_is_posted_after_ready_is_taken() {
 #[test]
 fn a_bound_endpoint_is_ready_as_soon_as_the_gateway_listens() {
     let mut gateway = Gateway::serve().start();
-    let events = events_until(&mut gateway, "ready");
+    let events = events_until(&mut gateway, "ready", None);
     assert!(is_event(&events[0], "bus") && events.len() == 2, "{events:?}");
     assert_eq!(events[0]["state"], "bound");
     gateway.post(FINE).assert_accepted();

@@ -90,12 +90,8 @@ impl Builder {
     /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is
     /// shared.
     pub(crate) fn inherit(self, socket: &impl AsFd) -> Self {
-        self.arguments(["--listen", "fd:3"]).passes(socket, "exec 3<&0 </dev/null")
-    }
-
-    /// Passes this descriptor as stdin to a shell, which runs this script first.
-    pub(crate) fn passes(self, descriptor: &impl AsFd, script: &str) -> Self {
-        self.stdin(descriptor.as_fd().try_clone_to_owned().unwrap()).after(script)
+        let stdin = socket.as_fd().try_clone_to_owned().unwrap();
+        self.arguments(["--listen", "fd:3"]).stdin(stdin).after("exec 3<&0 </dev/null")
     }
 
     /// Starts the gateway after this script.
