@@ -1,4 +1,4 @@
-//! One named test for each way in which a watched file changes, with real files.
+//! Tests of the ways in which a watched file changes, with real files.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -19,10 +19,6 @@ const NOT_REPORTED_FOR: Duration = Duration::from_millis(200);
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-async fn is_reported(watch: &mut Watch) -> bool {
-    timeout(REPORTED_WITHIN, watch.changed()).await.is_ok()
 }
 
 async fn is_not_reported(watch: &mut Watch) -> bool {
@@ -162,25 +158,19 @@ fn a_former_target_of_a_link_is_not_reported() {
 }
 
 #[test]
-fn a_dangling_link_is_followed() {
+fn a_dangling_link_a_linked_directory_and_a_loop_of_links_are_followed() {
+    let dangling = "ln -s later/on/settings.py user_settings.py";
     let create = "mkdir -p later/on; echo 'X = 0' > later/on/settings.py";
-    let steps = [create, "rm later/on/settings.py"];
-    assert_each_is_reported("ln -s later/on/settings.py user_settings.py", "user_settings.py", &steps);
-}
+    assert_each_is_reported(dangling, "user_settings.py", &[create, "rm later/on/settings.py"]);
 
-#[test]
-fn a_directory_that_is_a_link_is_followed() {
-    let before = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
+    let linked_directory = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
     let relink = "rm adapter; ln -s old/../new adapter";
     let write_new = "echo 'X = 1' > new/other; mv new/other new/user_settings.py";
     let steps = ["echo 'X = 1' > old/user_settings.py", relink, write_new];
-    assert_each_is_reported(before, "adapter/user_settings.py", &steps);
-}
+    assert_each_is_reported(linked_directory, "adapter/user_settings.py", &steps);
 
-#[test]
-fn a_loop_of_links_is_watched() {
-    let before = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
-    assert_each_is_reported(before, "user_settings.py", &["echo 'X = 1' > new; mv new user_settings.py"]);
+    let in_a_loop = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
+    assert_each_is_reported(in_a_loop, "user_settings.py", &["echo 'X = 1' > new; mv new user_settings.py"]);
 }
 
 #[test]
@@ -224,7 +214,7 @@ fn a_file_that_is_written_all_the_time_is_reported() {
             }
         };
         tokio::select! {
-            reported = is_reported(&mut watch) => assert!(reported),
+            reported = timeout(REPORTED_WITHIN, watch.changed()) => assert!(reported.is_ok()),
             () = writing => {}
         }
     });

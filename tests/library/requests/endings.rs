@@ -57,15 +57,11 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: C
     }
 }
 
-/// RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
 #[test]
-fn the_client_leaves() {
+fn the_client_leaves_or_a_deadline_passes() {
+    // RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
     endings(TestConnection::end_of_input, 400, CloseReason::EndOfInput);
-}
-
-/// RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
-#[test]
-fn a_deadline_passes() {
+    // RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
     endings(TestConnection::time_out, 408, CloseReason::TimedOut);
 }
 
