@@ -21,7 +21,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most connections that are handled between two readings of the clock.
 const EVENTS: usize = 256;
 
-/// The connections to one server.
 pub(crate) struct Load {
     connections: Vec<LoadConnection>,
     /// The clients, where each request has a connection of its own.

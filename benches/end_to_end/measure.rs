@@ -339,7 +339,6 @@ impl Bench {
         figures
     }
 
-    /// Measures the memory of idle connections.
     fn idle(&self, server: &RunningServer, connections: usize) -> Figures {
         let mut request = server.request(SMALL_BYTES, 1);
         // What the first connection allocates for all does not count.

@@ -81,7 +81,6 @@ impl Results {
         compare(&costs(Server::Gateway), &costs(Server::GatewayOther), bound)
     }
 
-    /// Returns the value of each round.
     pub(crate) fn values(&self, server: Server, metric: Metric) -> Vec<f64> {
         let rounds = self.rounds.get(&server).into_iter().flatten();
         let values = rounds.filter_map(|figures| figures.iter().find(|(known, _)| *known == metric));

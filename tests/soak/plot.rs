@@ -7,7 +7,6 @@ const CHART_HEIGHT: f64 = 110.0;
 /// Between two charts, with the name of the lower one.
 const GAP: f64 = 34.0;
 
-/// Draws the samples as SVG.
 pub(crate) fn draw(title: &str, samples: &[Sample]) -> String {
     let end_s = samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
     let mut body = format!(r#"<text y="16">{title}: {end_s:.0} s</text>"#);

@@ -9,7 +9,6 @@ use crate::support::request::Request;
 /// Requests that are sent by a client that does not read their answers.
 const UNREAD: usize = 20;
 
-/// Lives one connection.
 pub(crate) async fn live(client: &mut Client) {
     if client.way == Way::Tcp && client.world.tls().is_some() && client.random.permille(100) {
         return speak_http_to_https(client).await;

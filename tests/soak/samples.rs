@@ -8,10 +8,8 @@ use crate::support::task::{POLL_INTERVAL, Task};
 use crate::support::usage::{cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
 
-/// The most samples of a run.
 const SAMPLES: u32 = 600;
 
-/// The least time between two samples.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may
@@ -26,7 +24,6 @@ const GROWTH_PERCENT: u64 = 25;
 /// The same for threads. A ring of the kernel may need some.
 const GROWTH_TASKS: u64 = 4;
 
-/// One sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Duration,
@@ -64,7 +61,6 @@ impl Samples {
         Self { taken, _sampling: sampling }
     }
 
-    /// Ends the sampling.
     pub(crate) fn end(self) -> Vec<Sample> {
         std::mem::take(&mut self.taken.lock().unwrap())
     }

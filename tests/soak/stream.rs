@@ -14,7 +14,6 @@ use crate::world::World;
 
 const READ_BYTES: usize = 16 * 1024;
 
-/// How a client connects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     Tcp,

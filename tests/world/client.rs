@@ -148,7 +148,6 @@ fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
     random.pause_ms(0..longest_ms + 1)
 }
 
-/// Lives a life on this connection.
 pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
     let Plan { wire, pieces, finish, pace, breaks_after, session, is_rude } = plan;
     // It sends and receives at the same time.

@@ -102,18 +102,18 @@ impl Running {
     /// Waits for the event `Connected`, and returns its endpoint. A socket sends its subscriptions only while a thread
     /// calls libzmq with that socket, so this calls it for `hub`.
     pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
-        let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        let mut connected = None;
+        eventually("the event Connected", || {
             hub.socket.get_events().unwrap();
             match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(BusEvent::Link(endpoint, Ok(()))) => return endpoint,
-                // The reason why an endpoint is still not connected.
-                Ok(BusEvent::Link(_, Err(_))) => {}
+                Ok(BusEvent::Link(endpoint, Ok(()))) => connected = Some(endpoint),
+                // The reason why an endpoint is still not connected, or nothing yet.
+                Ok(BusEvent::Link(_, Err(_))) | Err(_) => {}
                 Ok(event) => panic!("{event:?} instead of Connected"),
-                Err(_) => {}
             }
-        }
-        panic!("the event Connected did not come");
+            connected.is_some()
+        });
+        connected.unwrap()
     }
 
     pub(crate) fn publish(&self, number: u32) {
