@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use crate::support::process::{Transcript, binary, run};
+use crate::support::process::{Transcript, copy_binary, run};
 use crate::support::skip;
 
 /// Runs the command, which must end with this status.
@@ -104,8 +104,7 @@ fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
     }
     let directory = tempfile::tempdir().unwrap();
     let [program, settings] = ["adapter-gateway", "user_settings.py"].map(|name| directory.path().join(name));
-    // The user may have no permission for the directories in which the program was built.
-    fs::copy(binary().get_program(), &program).unwrap();
+    copy_binary(&program);
     fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
     chown(directory.path(), Some(65_534), Some(65_534)).unwrap();
     chown(&settings, Some(65_534), Some(65_533)).unwrap();

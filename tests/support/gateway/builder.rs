@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::{ANY_PORT, Gateway, assert_failed};
 use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, after, binary, with_file_at, without_io_uring};
+use crate::support::process::{Process, after, binary, copy_binary, with_file_at, without_io_uring};
 use crate::support::settings_file::{SettingsFile, enabled, token};
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
@@ -266,11 +266,10 @@ impl Builder {
         command
     }
 
-    /// Returns the command for another user, with a copy of the program: the user may have no permission for the
-    /// directories in which the program was built.
+    /// Returns the command for another user, with a copy of the program.
     fn as_user(&self, id: u32, command: &Command, settings: &SettingsFile) -> Command {
         let program = settings.config_home().join("adapter-gateway");
-        std::fs::copy(command.get_program(), &program).unwrap();
+        copy_binary(&program);
         let mut copied = Command::new(program);
         copied.args(command.get_args()).uid(id).gid(id);
         copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
