@@ -25,6 +25,18 @@ struct Frame {
     body: Vec<u8>,
 }
 
+impl Frame {
+    fn read(mut from: impl Read) -> io::Result<Self> {
+        let (mut flags, mut length) = ([0], [0; 8]);
+        from.read_exact(&mut flags)?;
+        let length_at = if flags[0] & LONG == 0 { 7 } else { 0 };
+        from.read_exact(&mut length[length_at..])?;
+        let mut body = vec![0; usize::try_from(u64::from_be_bytes(length)).unwrap()];
+        from.read_exact(&mut body)?;
+        Ok(Self { flags: flags[0], body })
+    }
+}
+
 /// How a subscription is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
@@ -79,18 +91,8 @@ pub(crate) fn ping(context: &[u8]) -> Vec<u8> {
 
 /// Returns how many whole messages of two frames these bytes hold, which were received after a handshake.
 pub(crate) fn whole_messages(mut bytes: &[u8]) -> usize {
-    let mut messages = 0;
-    while let Some((head, after)) = bytes.split_first_chunk::<2>() {
-        let (length, after) = match (head[0] & LONG, bytes[1..].split_first_chunk::<8>()) {
-            (0, _) => (usize::from(head[1]), after),
-            (_, Some((length, after))) => (usize::try_from(u64::from_be_bytes(*length)).unwrap(), after),
-            (_, None) => break,
-        };
-        let Some(rest) = after.get(length..) else { break };
-        messages += usize::from(head[0] & (MORE | COMMAND) == 0);
-        bytes = rest;
-    }
-    messages
+    let frames = std::iter::from_fn(|| Frame::read(&mut bytes).ok());
+    frames.filter(|frame| frame.flags & (MORE | COMMAND) == 0).count()
 }
 
 /// Returns the greeting of ZMTP 3.1 and the READY of a socket of this type.
@@ -246,14 +248,7 @@ impl RawPeer {
     }
 
     fn receive(&mut self) -> Frame {
-        let mut read = |bytes: &mut [u8]| self.socket.read_exact(bytes).expect("a frame arrives");
-        let (mut flags, mut length) = ([0], [0; 8]);
-        read(&mut flags);
-        let length_at = if flags[0] & LONG == 0 { 7 } else { 0 };
-        read(&mut length[length_at..]);
-        let mut body = vec![0; usize::try_from(u64::from_be_bytes(length)).unwrap()];
-        read(&mut body);
-        Frame { flags: flags[0], body }
+        Frame::read(&mut self.socket).expect("a frame arrives")
     }
 
     /// Returns all that arrives until the other side ends the connection, which it must.

@@ -14,4 +14,4 @@ mod hub_faults;
 mod hub_process;
 mod interruptions;
 mod stats;
-mod stopping;
+pub(crate) mod stopping;

@@ -32,7 +32,18 @@ pub(crate) fn wait_ended(gateway: &mut Gateway) -> (Transcript, Value) {
     (written, last)
 }
 
-fn count(event: &Value, name: &str) -> u64 {
+/// Sends SIGTERM and waits for the end, which comes in this time on an idle machine. Returns how long it took, all that
+/// the gateway wrote, and its last event.
+pub(crate) fn stop_within(gateway: &mut Gateway, at_most: Duration) -> (Duration, Transcript, Value) {
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
+    gateway.signal(Signal::TERM);
+    let (written, last) = wait_ended(gateway);
+    let took = asked.elapsed();
+    lateness.assert_took(took, at_most);
+    (took, written, last)
+}
+
+pub(crate) fn count(event: &Value, name: &str) -> u64 {
     event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
@@ -81,9 +92,10 @@ fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
     (deployment, load.finish())
 }
 
-/// Checks that the gateway ends and reports the messages that it could not deliver in time, with consistent counts.
-fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) -> Value {
-    let (written, last) = wait_ended(&mut deployment.gateway);
+/// Sends SIGTERM, and checks that the gateway ends soon and reports the messages that it could not deliver in time, with
+/// consistent counts. Returns how long it took.
+fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) -> Duration {
+    let (took, written, last) = stop_within(&mut deployment.gateway, SOON);
     let undelivered = count(&last, "undelivered");
     assert_eq!(undelivered, 100, "the queue: {last}");
     assert_eq!(count(&last, "accepted"), count(&last, "published") + undelivered, "{last}");
@@ -93,7 +105,7 @@ fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) 
         written.stderr
     );
     assert!(answers.iter().any(|it| it.outcome == Outcome::Accepted));
-    last
+    took
 }
 
 /// A hub that is gone may come back, so the gateway waits for the whole timeout.
@@ -104,14 +116,10 @@ fn the_drain_timeout_ends_a_drain_to_a_stalled_hub_and_without_a_hub() {
         if is_gone {
             deployment.lose_hub();
         }
-        let (lateness, asked) = (Lateness::watch(), Instant::now());
-        deployment.gateway.signal(Signal::TERM);
-        assert_undelivered_reported(&mut deployment, &answers);
-        let took = asked.elapsed();
+        let took = assert_undelivered_reported(&mut deployment, &answers);
         let hub = if is_gone { "without a hub" } else { "with a stalled hub" };
         println!("SIGTERM {hub}, --drain-timeout 1: ended after {took:?}");
         assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
-        lateness.assert_took(took, SOON);
     }
 }
 
@@ -120,12 +128,8 @@ fn a_second_signal_ends_the_drain() {
     let (mut deployment, answers) = full_deployment(&["600"]);
     deployment.gateway.begin_drain();
     assert!(deployment.gateway.is_running());
-    let (lateness, asked) = (Lateness::watch(), Instant::now());
-    deployment.gateway.signal(Signal::TERM);
-    assert_undelivered_reported(&mut deployment, &answers);
-    let took = asked.elapsed();
+    let took = assert_undelivered_reported(&mut deployment, &answers);
     println!("a second SIGTERM with a stalled hub, --drain-timeout 600: ended after {took:?}");
-    lateness.assert_took(took, SOON);
 }
 
 /// Messages wait in the hub for a subscriber that does not read.
@@ -138,10 +142,7 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     rig.gateway.begin_drain();
     eventually("the stop of the hub", || (!has_thread(&rig.gateway, "worker")).then_some(()));
     assert!(rig.gateway.is_running());
-    let (lateness, asked) = (Lateness::watch(), Instant::now());
-    rig.gateway.signal(Signal::TERM);
-    wait_ended(&mut rig.gateway);
-    lateness.assert_took(asked.elapsed(), SOON);
+    stop_within(&mut rig.gateway, SOON);
     for endpoint in [rig.publishers(), &rig.endpoints.subscribers] {
         assert!(!Path::new(endpoint.strip_prefix("ipc://").unwrap()).exists(), "{endpoint} is left behind");
     }

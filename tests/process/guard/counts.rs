@@ -2,15 +2,14 @@
 //! is, and that no message is counted twice or not at all.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, subscribed};
+use crate::delivery::stopping::{count, stop_within};
 use crate::support::gateway::{Gateway, is_event};
-use crate::support::lateness::Lateness;
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::Subscriber;
 use crate::support::task::Task;
@@ -22,10 +21,6 @@ const STOP: Duration = Duration::from_secs(5);
 fn open(side: Side) -> Rig {
     let arguments = ["--queue", "200", "--stall-timeout", "0", "--drain-timeout", "1"];
     Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
-}
-
-fn count(event: &Value, name: &str) -> u64 {
-    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
 /// One subscriber reads nothing, and another one everything.
@@ -44,13 +39,7 @@ fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline(
         }
         rig.gateway.wait_count("queue_depth", 200);
         let poster = posting.finish();
-        let (lateness, asked) = (Lateness::watch(), Instant::now());
-        rig.gateway.signal(Signal::TERM);
-        assert_eq!(rig.gateway.wait_exit(), 0);
-        lateness.assert_took(asked.elapsed(), STOP);
-        let output = rig.gateway.end().stdout;
-        let last: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
-        assert!(is_event(&last, "stopped"), "{last}");
+        let (_, _, last) = stop_within(&mut rig.gateway, STOP);
         assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
         assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
         drop(staller);

@@ -43,14 +43,8 @@ fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
     side_by_side(PORTS, |(side, transport)| {
         let mut rig = Rig::open(side, transport);
         let context = zmq::Context::new();
-        let subscribers: Vec<_> = (0..SUBSCRIBERS)
-            .map(|number| {
-                let socket = context.socket(zmq::SUB).unwrap();
-                socket.set_subscribe(number.to_string().as_bytes()).unwrap();
-                socket.connect(&rig.endpoints.subscribers).unwrap();
-                socket
-            })
-            .collect();
+        let subscribers: Vec<_> =
+            (0..SUBSCRIBERS).map(|number| rig.connect_libzmq(&context, &number.to_string())).collect();
         rig.gateway.wait_count("subscriptions", SUBSCRIBERS + 1);
         let ticks = ticks(&rig.gateway);
         println!("{side:?}, {transport:?}: {ticks} ticks");

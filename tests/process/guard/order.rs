@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{Rig, Side, Transport};
 use super::traffic::{Poster, assert_received, number, payload};
-use crate::support::eventually;
 use crate::support::peer::{RawPeer, message};
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::task::Task;
@@ -26,11 +25,7 @@ fn receive_all(subscriber: &Subscriber) -> Vec<Message> {
 fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
     let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
     let other = Subscriber::connected(&rig.endpoints.subscribers, "");
-    let mut prober = Poster::to(&rig.gateway, OWN_TOPIC, 0);
-    eventually("the other subscriber is served", || {
-        assert!(prober.post());
-        other.next_within(Duration::from_millis(50))
-    });
+    other.wait_until_subscribed(&rig.gateway);
     let posting = [0, 1].map(|sender| {
         let mut poster = Poster::to(&rig.gateway, &format!("{TOPIC}{sender}"), 100);
         Task::start(move |_over| (0..MESSAGES).for_each(|number| assert!(poster.post(), "{number} is refused")))

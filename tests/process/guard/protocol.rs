@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{Form, RawPeer, cancel, frame, message, ping, subscribe};
+use crate::support::side_by_side;
 use crate::support::subscriber::Message;
-use crate::support::{eventually, side_by_side};
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -87,7 +87,6 @@ fn both_forms_of_subscriptions_count() {
         let other_form = if matches!(form, Form::Message) { Form::Command } else { Form::Message };
         let mut rig = Rig::open(Side::Bind, Transport::Tcp);
         let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        let subscriptions = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
         let post = |topic: &str| rig.gateway.post(Message::new(topic, "{}").body()).assert_accepted();
         for _ in 0..100 {
             peer.send_all(&message(&[b"topic", b"{}"]));
@@ -116,8 +115,7 @@ fn both_forms_of_subscriptions_count() {
         for topic in ["once/2", "marker"] {
             assert_eq!(peer.receive_message()[0], topic.as_bytes(), "{form:?}");
         }
-        eventually("three prefixes are left", || (subscriptions(&mut rig) == 3).then_some(()));
-        let peers = rig.gateway.stats()["peers"].take();
+        let peers = rig.gateway.wait_count("subscriptions", 3)["peers"].take();
         assert_eq!((&peers["disconnected"], &peers["messages_dropped"]), (&0.into(), &200.into()), "{peers}");
         rig.assert_unharmed("subscriptions in both forms");
     });

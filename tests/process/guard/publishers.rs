@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
@@ -73,10 +73,7 @@ fn a_message_that_never_ends_is_not_kept() {
     for peer in &mut unfinished {
         peer.send_all(&[frame(MORE, b"unfinished"), frame_head(0, 1 << 20), vec![b' '; 1_000]].concat());
     }
-    let expected = Message::new(OWN_TOPIC, r#"{"other":true}"#);
-    let mut other = RawPeer::speaking(rig.publishers(), "PUB");
-    other.send_all(&message(&[expected.topic.as_bytes(), expected.payload.as_bytes()]));
-    assert_eq!(rig.subscriber.next(), expected);
+    rig.assert_publisher_served();
     rig.assert_unharmed("messages that never end");
 }
 

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::support::PATIENCE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
+use crate::support::peer::{self, RawPeer};
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::resident_kib;
 
@@ -16,6 +17,9 @@ pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
 
 /// What the gateway may still keep of that when the peers have left.
 pub(crate) const REMAINING_KIB: u64 = 8 * 1024;
+
+/// What a hub may hold for publishers, and then once more for what any peers may cost.
+pub(crate) const MOST_HELD_KIB: u64 = 128 * 1024;
 
 /// The topics that the gateway publishes in these tests begin so. The peers of the tests never use it.
 pub(crate) const OWN_TOPIC: &str = "guard/own";
@@ -138,6 +142,22 @@ impl Rig {
         let message = self.publish();
         assert_eq!(self.subscriber.next(), message, "the subscriber received something else");
         assert!(self.serves_newcomer_within(PATIENCE), "a newcomer is not served");
+    }
+
+    /// Checks that the message of a publisher that comes now is the next one that the subscriber receives.
+    pub(crate) fn assert_publisher_served(&self) {
+        let message = Message::new(OWN_TOPIC, r#"{"other":true}"#);
+        let mut publisher = RawPeer::speaking(self.publishers(), "PUB");
+        publisher.send_all(&peer::message(&[message.topic.as_bytes(), message.payload.as_bytes()]));
+        assert_eq!(self.subscriber.next(), message);
+    }
+
+    /// Connects a subscriber on libzmq that has no thread.
+    pub(crate) fn connect_libzmq(&self, context: &zmq::Context, prefix: &str) -> zmq::Socket {
+        let socket = context.socket(zmq::SUB).unwrap();
+        socket.set_subscribe(prefix.as_bytes()).unwrap();
+        socket.connect(&self.endpoints.subscribers).unwrap();
+        socket
     }
 
     /// Returns whether a subscriber that comes now is served in this time.

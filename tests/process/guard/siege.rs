@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::traffic::{random_subscriptions, with_subscriptions};
 use crate::endurance::assert_idle;
 use crate::support::gateway::Gateway;
-use crate::support::peer::{Form, RawPeer, message, subscribe};
+use crate::support::peer::RawPeer;
 use crate::support::random::Random;
 use crate::support::request::FINE;
 use crate::support::subscriber::{Message, Subscriber};
@@ -20,12 +21,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
 /// Ticks of the processor in a second.
 const TICKS: u64 = 100;
 
-/// Returns subscriptions to so many random prefixes of so many bytes.
-fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) -> Vec<u8> {
-    let subscriptions = (0..count).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
-    subscriptions.collect::<Vec<_>>().concat()
-}
-
 /// What it costs when a peer leaves does not depend on what others have subscribed to.
 #[test]
 fn peers_that_leave_cost_little() {
@@ -34,14 +29,10 @@ fn peers_that_leave_cost_little() {
         const MOST_TICKS: u64 = 3 * TICKS;
         let mut rig = Rig::open(side, Transport::Tcp);
         let mut random = Random(1);
-        let staying: Vec<_> = (0..2)
-            .map(|_| {
-                let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-                peer.send_all(&random_subscriptions(&mut random, 335, 1_020));
-                peer.round_trip();
-                peer
-            })
-            .collect();
+        let staying = [(); 2].map(|()| {
+            let peer = RawPeer::connect(&rig.endpoints.subscribers);
+            with_subscriptions(peer, &random_subscriptions(&mut random, 335, 1_020))
+        });
         rig.assert_served();
         let before = cpu_ticks(rig.gateway.id());
         for _ in 0..LEAVING {
@@ -120,11 +111,8 @@ fn silent_strangers_hold_up_neither_http_nor_the_bus() {
         }
         rig.gateway.expect_log("the bus ends the oldest connection that does not speak");
         assert!(rig.gateway.stats()["peers"]["refused"].as_u64().unwrap() > 0);
-        if let Some(publishers) = &rig.endpoints.publishers {
-            let sent = Message::new(OWN_TOPIC, "{}");
-            let mut publisher = RawPeer::speaking(publishers, "PUB");
-            publisher.send_all(&message(&[sent.topic.as_bytes(), sent.payload.as_bytes()]));
-            assert_eq!(rig.subscriber.next(), sent);
+        if rig.endpoints.publishers.is_some() {
+            rig.assert_publisher_served();
         }
         rig.assert_unharmed("silent strangers");
     });
@@ -137,15 +125,9 @@ fn one_peer_more_than_the_bound_is_refused() {
     raise_descriptors();
     let mut rig = Rig::open(Side::Bind, Transport::Tcp);
     let context = zmq::Context::new();
-    let connect = |prefix: &str| {
-        let peer = context.socket(zmq::SUB).unwrap();
-        peer.set_subscribe(prefix.as_bytes()).unwrap();
-        peer.connect(&rig.endpoints.subscribers).unwrap();
-        peer
-    };
-    let mut peers: Vec<_> = (0..PEERS).map(|number| connect(&number.to_string())).collect();
+    let mut peers: Vec<_> = (0..PEERS).map(|number| rig.connect_libzmq(&context, &number.to_string())).collect();
     rig.gateway.wait_count("subscriptions", PEERS + 1);
-    let newcomer = connect("newcomer");
+    let newcomer = rig.connect_libzmq(&context, "newcomer");
     eventually("the newcomer is refused", || (rig.gateway.stats()["peers"]["refused"] != 0).then_some(()));
     rig.gateway.expect_log("the bus refuses peers: as many as it may have are connected");
     assert_eq!(rig.gateway.stats()["subscriptions"], PEERS + 1);
@@ -166,11 +148,10 @@ fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
     const MOST: usize = 19_200;
     let mut rig = Rig::open(Side::Bind, Transport::Tcp);
     let mut random = Random(5);
-    let mut peers: Vec<_> = (0..4).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "SUB")).collect();
-    for peer in &mut peers {
-        peer.send_all(&random_subscriptions(&mut random, MOST_OF_PEER + 100, 20));
-        peer.round_trip();
-    }
+    let peers = [(); 4].map(|()| {
+        let peer = RawPeer::connect(&rig.endpoints.subscribers);
+        with_subscriptions(peer, &random_subscriptions(&mut random, MOST_OF_PEER + 100, 20))
+    });
     rig.gateway.expect_log("the bus ignores a subscription");
     // The subscriber of the rig has one of the places. The bus thread counts at the end of its turn.
     eventually("every subscription is counted", || {
@@ -184,5 +165,6 @@ fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
         rig.gateway.post(message.body()).assert_accepted();
         newcomer.next_within(PROBE_TIMEOUT)
     });
+    drop(peers);
     rig.assert_unharmed("subscriptions beyond the bounds");
 }

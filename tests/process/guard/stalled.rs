@@ -3,17 +3,14 @@
 
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig};
+use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig};
 use super::traffic::subscribed;
+use crate::delivery::stopping::count;
 use crate::support::peer::{RawPeer, handshake, message};
 use crate::support::subscriber::Message;
-use crate::support::usage::resident_kib;
 use crate::support::{eventually, side_by_side};
 
 const MIB: usize = 1 << 20;
-
-/// What the hub may hold for publishers, and then once more for what any peers may cost.
-const MOST_HELD_KIB: u64 = 128 * 1024;
 
 /// How long a publisher tries to send, when the hub does not read from it.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
@@ -46,20 +43,17 @@ fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, us
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
     let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
-    let before_kib = resident_kib(rig.gateway.id());
     let mut most_kib = 0;
     for _ in 0..publishers {
         publish_and_leave(&rig, &flood, messages);
-        most_kib = most_kib.max(resident_kib(rig.gateway.id()));
+        most_kib = most_kib.max(rig.growth_kib());
     }
-    let growth_kib = most_kib.saturating_sub(before_kib);
-    println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {growth_kib} KiB more");
-    assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
+    println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {most_kib} KiB more");
+    assert!(most_kib < MOST_HELD_KIB, "{most_kib} KiB more");
     // A subscriber finds a place, whatever publishers have left behind.
-    let subscriptions = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
-    let others = subscriptions(&mut rig);
+    let others = count(&rig.gateway.stats(), "subscriptions") as usize;
     let newcomer = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "newcomer");
-    eventually("the newcomer is counted", || (subscriptions(&mut rig) == others + 1).then_some(()));
+    rig.gateway.wait_count("subscriptions", others + 1);
     drop((staller, newcomer));
     rig.assert_served();
     wait_for_publisher(&rig);

@@ -7,6 +7,7 @@ use super::rig::Rig;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::peer::{Form, RawPeer, subscribe};
+use crate::support::random::Random;
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
 use crate::support::task::is_over;
@@ -97,10 +98,21 @@ pub(crate) fn number(payload: &[u8]) -> u32 {
 
 /// Shakes hands and subscribes to what begins with `prefix`. The gateway has read the subscription then.
 pub(crate) fn subscribed(peer: RawPeer, prefix: &str) -> RawPeer {
+    with_subscriptions(peer, &subscribe(Form::Message, prefix.as_bytes()))
+}
+
+/// Shakes hands and sends these subscriptions. The gateway has read them then.
+pub(crate) fn with_subscriptions(peer: RawPeer, subscriptions: &[u8]) -> RawPeer {
     let mut peer = peer.shaking_hands("SUB");
-    peer.send_all(&subscribe(Form::Message, prefix.as_bytes()));
+    peer.send_all(subscriptions);
     peer.round_trip();
     peer
+}
+
+/// Returns subscriptions to so many random prefixes of so many bytes.
+pub(crate) fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) -> Vec<u8> {
+    let subscriptions = (0..count).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
+    subscriptions.collect::<Vec<_>>().concat()
 }
 
 /// Checks that the subscriber of the rig receives these numbers next, in this order.

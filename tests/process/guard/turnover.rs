@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, number};
+use super::traffic::{Poster, number, random_subscriptions, with_subscriptions};
+use crate::delivery::stopping::stop_within;
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{Form, RawPeer, cancel, handshake, subscribe};
@@ -46,11 +46,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns the subscriptions of each peer, to prefixes of so many random bytes.
 fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random(prefix_bytes as u64);
-    let mut of_peer = || {
-        let subscriptions = (0..PREFIXES).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
-        subscriptions.collect::<Vec<_>>().concat()
-    };
-    (0..PEERS).map(|_| of_peer()).collect()
+    (0..PEERS).map(|_| random_subscriptions(&mut random, PREFIXES, prefix_bytes)).collect()
 }
 
 /// Lets the peers leave and come back, one after the other. Each stays while the others of this thread come back.
@@ -117,15 +113,7 @@ fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     let mut rig = Rig::open(side, Transport::Tcp);
     let peers = subscriptions(prefix_bytes);
     let endpoint = rig.endpoints.subscribers.clone();
-    let resting: Vec<_> = peers
-        .iter()
-        .map(|bytes| {
-            let mut peer = RawPeer::speaking(&endpoint, "SUB");
-            peer.send_all(bytes);
-            peer.round_trip();
-            peer
-        })
-        .collect();
+    let resting: Vec<_> = peers.iter().map(|bytes| with_subscriptions(RawPeer::connect(&endpoint), bytes)).collect();
     let other = Rig::open(side, Transport::Tcp);
     let elsewhere = turnover(&other.endpoints.subscribers, &peers);
     let (before, _) = longest_wait(&rig, IN_TURNOVER);
@@ -198,19 +186,12 @@ fn a_stop_in_a_turnover_counts_what_is_lost() {
         while started.elapsed() < BEFORE_STOP {
             poster.post_together(8);
         }
-        let lateness = Lateness::watch();
-        let stopped_at = Instant::now();
-        rig.gateway.signal(Signal::TERM);
-        assert_eq!(rig.gateway.wait_exit(), 0);
-        lateness.assert_took(stopped_at.elapsed(), DRAIN_TIMEOUT + Duration::from_secs(1));
+        let (_, written, last) = stop_within(&mut rig.gateway, DRAIN_TIMEOUT + Duration::from_secs(1));
         drop(turnover);
-        let output = rig.gateway.end().stdout;
-        let events = || output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let last = events().next_back().unwrap();
+        let events = written.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let count = |name: &str| last[name].as_u64().unwrap_or(0);
-        assert_eq!(last["event"], "stopped", "{last}");
         assert_eq!(count("accepted"), count("published") + count("undelivered"), "{last}");
-        let lost: u64 = events().filter_map(|event| event["lost"].as_u64()).sum();
+        let lost: u64 = events.filter_map(|event| event["lost"].as_u64()).sum();
         let mut received = 0;
         while let Some(message) = rig.subscriber.next_within(Duration::from_secs(1)) {
             assert_eq!(number(message.payload.as_bytes()), poster.accepted[received], "lost, or in another order");
