@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::ioctl_fionbio;
 
 use super::PATIENCE;
 
@@ -60,9 +61,7 @@ impl FullPipe {
 
 /// Sets or clears `O_NONBLOCK`, for everyone who shares the open file description.
 pub(crate) fn set_nonblocking(stream: impl AsFd, nonblocking: bool) {
-    let mut flags = fcntl_getfl(&stream).unwrap();
-    flags.set(OFlags::NONBLOCK, nonblocking);
-    fcntl_setfl(&stream, flags).unwrap();
+    ioctl_fionbio(stream, nonblocking).unwrap();
 }
 
 /// Returns whether `O_NONBLOCK` is set.

@@ -1,9 +1,8 @@
 //! Clients that post numbered messages and record every answer.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::eventually;
@@ -11,6 +10,7 @@ use super::gateway::Gateway;
 use super::http::Client;
 use super::request::Request;
 use super::subscriber::Message;
+use super::task::{Task, is_over};
 
 /// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 16;
@@ -52,9 +52,8 @@ pub(crate) struct Shape {
 
 /// Clients that post until they are told to finish.
 pub(crate) struct Load {
-    over: Arc<AtomicBool>,
     answers: Arc<Mutex<Vec<Posted>>>,
-    clients: Vec<JoinHandle<()>>,
+    clients: Vec<Task<()>>,
 }
 
 impl Load {
@@ -71,22 +70,14 @@ impl Load {
         target: String,
         shape: Shape,
     ) -> Self {
-        let (over, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let poster = Poster {
-            connect,
-            target,
-            shape,
-            padding: "x".repeat(shape.padding),
-            over: Arc::clone(&over),
-            answers: Arc::clone(&answers),
-        };
-        let poster = Arc::new(poster);
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let padding = "x".repeat(shape.padding);
+        let poster = Arc::new(Poster { connect, target, shape, padding, answers: Arc::clone(&answers) });
         let clients = (0..shape.clients).map(|client| {
             let poster = Arc::clone(&poster);
-            std::thread::spawn(move || poster.post(client))
+            Task::start(move |over| poster.post(client, over))
         });
-        let clients = clients.collect();
-        Self { over, answers, clients }
+        Self { clients: clients.collect(), answers }
     }
 
     /// Waits for an answer later than `since` that `wanted` accepts, and returns its time.
@@ -112,10 +103,7 @@ impl Load {
 
     /// Waits for the answers to the requests in flight and returns all answers.
     pub(crate) fn finish(self) -> Vec<Posted> {
-        self.over.store(true, Ordering::Relaxed);
-        for client in self.clients {
-            client.join().unwrap();
-        }
+        self.clients.into_iter().for_each(Task::finish);
         std::mem::take(&mut self.answers.lock().unwrap())
     }
 }
@@ -139,22 +127,21 @@ struct Poster<C> {
     target: String,
     shape: Shape,
     padding: String,
-    over: Arc<AtomicBool>,
     answers: Arc<Mutex<Vec<Posted>>>,
 }
 
 impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
     /// Posts the messages of one client, on one connection after the other.
-    fn post(&self, client: usize) {
+    fn post(&self, client: usize, over: &AtomicBool) {
         let mut next = 0;
-        while !self.over.load(Ordering::Relaxed) {
+        while !is_over(over) {
             let Ok(mut connection) = (self.connect)() else {
                 std::thread::sleep(RETRY_PAUSE);
                 continue;
             };
             let first = next;
             let mut open = true;
-            while open && next - first < (self.shape.per_connection)(client) && !self.over.load(Ordering::Relaxed) {
+            while open && next - first < (self.shape.per_connection)(client) && !is_over(over) {
                 let numbers = next..next + self.shape.pipeline;
                 next = numbers.end;
                 let request =

@@ -211,13 +211,7 @@ impl RawPeer {
     /// Drops what has arrived. Returns whether the other side has ended the connection.
     pub(crate) fn is_ended(&mut self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
-        let mut part = [0; 4_096];
-        let end = loop {
-            match self.socket.read(&mut part) {
-                Ok(1..) => {}
-                end => break end,
-            }
-        };
+        let end = io::copy(&mut self.socket, &mut io::sink());
         self.socket.set_nonblocking(false).unwrap();
         end.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
     }

@@ -27,13 +27,6 @@ enum Release {
     Leave,
 }
 
-/// Returns a subscriber that takes one message, and no more until it reads.
-fn subscriber() -> zmq::Socket {
-    let subscriber = socket(zmq::SUB);
-    subscriber.set_rcvhwm(1).unwrap();
-    subscriber
-}
-
 /// How the subscriber and the gateway are connected.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -47,7 +40,9 @@ enum Way {
 
 fn check((way, messages, release): (Way, Messages, Release)) {
     let (_directory, [publishers, subscribers]) = hub_endpoints();
-    let subscriber = subscriber();
+    // It takes one message, and no more until it reads.
+    let subscriber = socket(zmq::SUB);
+    subscriber.set_rcvhwm(1).unwrap();
     let builder = match way {
         Way::Bound => Gateway::serve().bind(&subscribers),
         Way::Hub => Gateway::serve().only_hub(&publishers, &subscribers),

@@ -39,58 +39,41 @@ fn open(side: Side, stall_timeout: Duration) -> Rig {
     Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
 }
 
-/// How a subscriber reads that is too slow.
-#[derive(Clone, Copy, Debug)]
-enum Manner {
-    /// Not at all.
-    Stops,
-    /// 10 kB/s.
-    Drips,
-    /// A few bytes now and then out of the smallest receive buffer, so that few bytes are acknowledged at a time.
-    Trickles,
-}
+/// Subscribers that are too slow: how many bytes each reads every 100 ms, and whether its receive buffer is the smallest
+/// one, so that few bytes are acknowledged at a time.
+const STOPS: (usize, bool) = (0, false);
+const DRIPS: (usize, bool) = (1_000, false);
+const TRICKLES: (usize, bool) = (100, true);
 
-impl Manner {
-    fn connect(self, endpoint: &str) -> RawPeer {
-        let peer = match self {
-            Self::Stops | Self::Drips => RawPeer::connect(endpoint),
-            Self::Trickles => RawPeer::connect_with_receive_buffer(endpoint, 1),
-        };
-        subscribed(peer, OWN_TOPIC)
-    }
-
-    /// Reads until it is told to end, and then to the end of the connection. Returns the number of whole messages.
-    fn read(self, mut peer: RawPeer, over: &AtomicBool) -> usize {
-        let (most_bytes, pause) = match self {
-            Self::Stops => (0, Duration::from_millis(100)),
-            Self::Drips => (1_000, Duration::from_millis(100)),
-            Self::Trickles => (100, Duration::from_millis(100)),
-        };
-        let mut bytes = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
-        while !is_over(over) && Instant::now() < deadline {
-            if most_bytes > 0 {
-                bytes.extend(peer.read_some(most_bytes));
-            }
-            std::thread::sleep(pause);
+/// Reads so slowly until it is told to end, and then to the end of the connection. Returns the number of whole messages.
+fn read_little(mut peer: RawPeer, most_bytes: usize, over: &AtomicBool) -> usize {
+    let mut bytes = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    while !is_over(over) && Instant::now() < deadline {
+        if most_bytes > 0 {
+            bytes.extend(peer.read_some(most_bytes));
         }
-        bytes.extend(peer.read_to_end());
-        whole_messages(&bytes)
+        std::thread::sleep(Duration::from_millis(100));
     }
+    bytes.extend(peer.read_to_end());
+    whole_messages(&bytes)
 }
 
 /// One subscriber is too slow, and another one reads everything.
 #[test]
 fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
-    let manners = [Manner::Stops, Manner::Drips, Manner::Trickles];
+    let manners = [STOPS, DRIPS, TRICKLES];
     let cases = manners.into_iter().flat_map(|manner| SIDES.map(|side| (side, manner, Duration::ZERO)));
     // After a pause, the one that does not read is told from the one that does.
-    let with_pause = (Side::Bind, Manner::Stops, 2 * STALL_TIMEOUT);
-    side_by_side(cases.chain([with_pause]), |(side, manner, paused)| {
+    let with_pause = (Side::Bind, STOPS, 2 * STALL_TIMEOUT);
+    side_by_side(cases.chain([with_pause]), |(side, (most_bytes, is_small), paused)| {
         let mut rig = open(side, STALL_TIMEOUT);
-        let late = manner.connect(&rig.endpoints.subscribers);
+        let endpoint = &rig.endpoints.subscribers;
+        let late =
+            if is_small { RawPeer::connect_with_receive_buffer(endpoint, 1) } else { RawPeer::connect(endpoint) };
+        let late = subscribed(late, OWN_TOPIC);
         let lateness = Lateness::watch();
-        let reading = Task::start(move |over| manner.read(late, over));
+        let reading = Task::start(move |over| read_little(late, most_bytes, over));
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let posting = Task::start(|over| poster.post_until(over));
         if !paused.is_zero() {
@@ -102,7 +85,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         let poster = posting.finish();
         let received = reading.finish();
         let accepted = poster.accepted.len();
-        println!("{manner:?}: {accepted} accepted, {received} received, {event}");
+        println!("{most_bytes} bytes at a time: {accepted} accepted, {received} received, {event}");
 
         assert_eq!(event["state"], "disconnected");
         assert_eq!(event["endpoint"], rig.endpoints.subscribers.as_str());
@@ -119,26 +102,43 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     });
 }
 
-/// Reads messages, with this pause after each, and counts them. Returns their numbers.
-fn read_slowly(mut peer: RawPeer, pause: Duration, over: &AtomicBool, count: &AtomicUsize) -> (RawPeer, Vec<u32>) {
-    let mut numbers = Vec::new();
-    while !is_over(over) {
-        if !peer.is_readable_within(Duration::from_millis(100)) {
-            continue;
-        }
-        numbers.push(number(&peer.receive_message()[1]));
-        count.store(numbers.len(), Ordering::Relaxed);
-        std::thread::sleep(pause);
-    }
-    (peer, numbers)
+/// A subscriber that reads messages, with a pause after each, and counts them.
+struct SlowReader {
+    taken: Arc<AtomicUsize>,
+    task: Task<(RawPeer, Vec<u32>)>,
 }
 
-/// Checks that a peer that has received these messages receives the others of these next.
-fn assert_rest_received(peer: &mut RawPeer, received: &[u32], expected: &[u32]) {
-    let (before, rest) = expected.split_at(received.len());
-    assert_eq!(received, before, "lost, or in another order");
-    for expected in rest {
-        assert_eq!(number(&peer.receive_message()[1]), *expected, "lost, or in another order");
+impl SlowReader {
+    fn start(mut peer: RawPeer, pause: Duration) -> Self {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&taken);
+        let task = Task::start(move |over| {
+            let mut numbers = Vec::new();
+            while !is_over(over) {
+                if !peer.is_readable_within(Duration::from_millis(100)) {
+                    continue;
+                }
+                numbers.push(number(&peer.receive_message()[1]));
+                count.store(numbers.len(), Ordering::Relaxed);
+                std::thread::sleep(pause);
+            }
+            (peer, numbers)
+        });
+        Self { taken, task }
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Lets it read without pauses, and checks that it receives these messages altogether.
+    fn assert_receives(self, expected: &[u32]) {
+        let (mut peer, received) = self.task.finish();
+        let (before, rest) = expected.split_at(received.len());
+        assert_eq!(received, before, "lost, or in another order");
+        for expected in rest {
+            assert_eq!(number(&peer.receive_message()[1]), *expected, "lost, or in another order");
+        }
     }
 }
 
@@ -183,12 +183,7 @@ fn a_slow_subscriber_holds_nobody_up() {
         const PIPELINE: usize = 50;
         let mut rig = Rig::start(Gateway::serve(), side, Transport::Tcp, OWN_TOPIC);
         let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
-        let slow = subscribed(slow, OWN_TOPIC);
-        let taken = Arc::new(AtomicUsize::new(0));
-        let reading = Task::start({
-            let taken = Arc::clone(&taken);
-            move |over| read_slowly(slow, Duration::from_millis(20), over, &taken)
-        });
+        let slow = SlowReader::start(subscribed(slow, OWN_TOPIC), Duration::from_millis(20));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         for number in (0..MESSAGES).step_by(PIPELINE) {
             assert!(poster.post_together(PIPELINE), "a message after {number} is refused");
@@ -199,11 +194,10 @@ fn a_slow_subscriber_holds_nobody_up() {
             let message = rig.subscriber.next_within(left).expect("the slow subscriber holds the fast one up");
             assert_eq!(number(message.payload.as_bytes()), *expected);
         }
-        let taken_meanwhile = taken.load(Ordering::Relaxed);
+        let taken_meanwhile = slow.taken();
         println!("the slow subscriber has taken {taken_meanwhile} of {MESSAGES} when the fast one has all");
         assert!(taken_meanwhile < MESSAGES / 2, "the slow subscriber had {taken_meanwhile} already");
-        let (mut slow, received) = reading.finish();
-        assert_rest_received(&mut slow, &received, &poster.accepted);
+        slow.assert_receives(&poster.accepted);
         assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
         rig.assert_served();
         rig.gateway.terminate();
@@ -233,20 +227,13 @@ fn a_pause_of_the_gateway_counts_for_nobody() {
         let posting = Task::start(|over| poster.post_until(over));
         wait_refused(&mut rig);
         // It reads from now on. On a busy machine, nobody posts faster than it reads.
-        let taken = Arc::new(AtomicUsize::new(0));
-        let reading = Task::start({
-            let taken = Arc::clone(&taken);
-            move |over| read_slowly(slow, Duration::from_millis(2), over, &taken)
-        });
+        let slow = SlowReader::start(slow, Duration::from_millis(2));
         pause(&rig, PAUSE);
         // Much more than what had been posted before the pause.
-        let taken_before = taken.load(Ordering::Relaxed);
-        eventually("the slow subscriber takes more", || {
-            (taken.load(Ordering::Relaxed) > taken_before + 600).then_some(())
-        });
+        let taken_before = slow.taken();
+        eventually("the slow subscriber takes more", || (slow.taken() > taken_before + 600).then_some(()));
         let poster = posting.finish();
-        let (mut slow, received) = reading.finish();
-        assert_rest_received(&mut slow, &received, &poster.accepted);
+        slow.assert_receives(&poster.accepted);
         let peers = &rig.gateway.stats()["peers"];
         assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
         assert_received(&rig, &poster.accepted);

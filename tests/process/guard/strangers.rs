@@ -80,7 +80,11 @@ fn strangers_get_nothing_from_a_port_of_the_bus() {
 fn a_request_that_is_held_open_stalls_nothing() {
     const POSTS: usize = 500;
     let rig = Rig::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
-    let held: Vec<_> = strangers().iter().map(|(_, bytes)| held_open(&rig.endpoints.subscribers, bytes)).collect();
+    let strangers = strangers();
+    let mut held: Vec<_> = strangers.iter().map(|_| RawPeer::connect(&rig.endpoints.subscribers)).collect();
+    for (peer, (_, bytes)) in held.iter_mut().zip(&strangers) {
+        peer.send(bytes);
+    }
     let large = Message::new("large", &format!(r#"{{"p":"{}"}}"#, "x".repeat(100_000))).body();
     for _ in 0..POSTS {
         // The short queue may be full for a moment.
@@ -88,12 +92,6 @@ fn a_request_that_is_held_open_stalls_nothing() {
     }
     rig.assert_unharmed("a held request");
     drop(held);
-}
-
-fn held_open(endpoint: &str, bytes: &[u8]) -> RawPeer {
-    let mut peer = RawPeer::connect(endpoint);
-    peer.send(bytes);
-    peer
 }
 
 /// A page of another origin that posts this body to the publishers' side of a hub.
