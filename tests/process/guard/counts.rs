@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES};
 use super::traffic::{Poster, subscribed};
 use crate::delivery::stopping::{count, stop_within};
 use crate::support::gateway::{Gateway, is_event};
@@ -18,17 +18,12 @@ use crate::support::{eventually, side_by_side};
 /// The longest time that a stop may take on an idle machine, with a drain time of a second.
 const STOP: Duration = Duration::from_secs(5);
 
-fn open(side: Side) -> Rig {
-    let arguments = ["--queue", "200", "--stall-timeout", "0", "--drain-timeout", "1"];
-    Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
-}
-
 /// One subscriber reads nothing, and another one everything.
 #[test]
 fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {
     side_by_side(SIDES, |side| {
         const TIMES: usize = 100;
-        let mut rig = open(side);
+        let mut rig = Rig::with_short_queue(side, Duration::ZERO);
         let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
         let posting = Task::start(|over| poster.post_until(over));
@@ -49,7 +44,7 @@ fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline(
 #[test]
 fn how_late_the_latest_is_told() {
     side_by_side(SIDES, |side| {
-        let mut rig = open(side);
+        let mut rig = Rig::with_short_queue(side, Duration::ZERO);
         // The bus thread answers a peer before it tells how many there are.
         rig.gateway.wait_count("subscribers", 1);
         let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::rig::{MOST_HELD_KIB, OWN_TOPIC, Rig};
+use super::rig::{MOST_HELD_KIB, OWN_TOPIC, Rig, SEND_TIMEOUT};
 use super::traffic::{Poster, assert_received, number, payload, subscribed};
 use crate::support::eventually;
 use crate::support::lateness::Lateness;
@@ -17,9 +17,6 @@ use crate::support::task::{Task, is_over};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-
-/// How long one attempt of a publisher to send may take.
-const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A publisher sends messages to `flood/NUMBER` as fast as the hub reads them.
 struct Flood {

@@ -1,16 +1,11 @@
 //! What the embedded hub takes from publishers: messages of two frames, of at most a topic and a payload that the
 //! gateway itself could publish.
 
-use std::time::Duration;
-
-use super::rig::{Rig, Side, Transport};
+use super::rig::{PROBE_TIMEOUT, Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
 use crate::support::subscriber::{Message, Subscriber, hub_endpoints, socket};
-
-/// How long to wait for one message before another is sent.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Messages that a hub must not pass on.
 fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {

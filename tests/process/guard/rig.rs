@@ -25,7 +25,10 @@ pub(crate) const MOST_HELD_KIB: u64 = 128 * 1024;
 pub(crate) const OWN_TOPIC: &str = "guard/own";
 
 /// How long to wait for one message before another is published.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How long one attempt of a publisher to send may take.
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A gateway, its bus ports, and a subscriber on libzmq that receives what the gateway itself publishes.
 pub(crate) struct Rig {
@@ -92,6 +95,13 @@ impl Rig {
     pub(crate) fn of_patient_hub<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let builder = Gateway::serve().arguments(["--stall-timeout", "0"]).arguments(arguments);
         Self::start(builder, Side::Hub, Transport::Tcp, OWN_TOPIC)
+    }
+
+    /// Starts a gateway with a queue of 200 messages and this stall timeout.
+    pub(crate) fn with_short_queue(side: Side, stall_timeout: Duration) -> Self {
+        let stall_timeout_s = stall_timeout.as_secs().to_string();
+        let builder = stopping_soon().arguments(["--queue", "200", "--stall-timeout", &stall_timeout_s]);
+        Self::start(builder, side, Transport::Tcp, OWN_TOPIC)
     }
 
     /// Starts this gateway. Its subscriber receives the topics that begin with `prefix`.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
 use super::traffic::{random_subscriptions, with_subscriptions};
 use crate::endurance::assert_idle;
 use crate::support::gateway::Gateway;
@@ -14,9 +14,6 @@ use crate::support::request::FINE;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, raise_descriptors};
 use crate::support::{eventually, side_by_side};
-
-/// How long to wait for one message before another is published.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Ticks of the processor in a second.
 const TICKS: u64 = 100;

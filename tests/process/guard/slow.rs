@@ -33,12 +33,6 @@ const SMALL_BUFFER_BYTES: usize = 16 * 1024;
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 
-fn open(side: Side, stall_timeout: Duration) -> Rig {
-    let stall_timeout_s = stall_timeout.as_secs().to_string();
-    let arguments = ["--queue", "200", "--stall-timeout", &stall_timeout_s, "--drain-timeout", "1"];
-    Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
-}
-
 /// Subscribers that are too slow: how many bytes each reads every 100 ms, and whether its receive buffer is the smallest
 /// one, so that few bytes are acknowledged at a time.
 const STOPS: (usize, bool) = (0, false);
@@ -67,7 +61,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     // After a pause, the one that does not read is told from the one that does.
     let with_pause = (Side::Bind, STOPS, 2 * STALL_TIMEOUT);
     side_by_side(cases.chain([with_pause]), |(side, (most_bytes, is_small), paused)| {
-        let mut rig = open(side, STALL_TIMEOUT);
+        let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT);
         let endpoint = &rig.endpoints.subscribers;
         let late =
             if is_small { RawPeer::connect_with_receive_buffer(endpoint, 1) } else { RawPeer::connect(endpoint) };
@@ -149,7 +143,7 @@ fn a_subscriber_with_a_small_window_stays() {
         const MESSAGES: u32 = 15 * 8;
         const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
         const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
-        let mut rig = open(side, STALL_TIMEOUT);
+        let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT);
         let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
         let mut peer = subscribed(peer, OWN_TOPIC);
         let reading = Task::start(move |_over| {
@@ -220,7 +214,7 @@ fn wait_refused(rig: &mut Rig) {
 #[test]
 fn a_pause_of_the_gateway_counts_for_nobody() {
     side_by_side(SIDES, |side| {
-        let mut rig = open(side, STALL_TIMEOUT_OF_PAUSED);
+        let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT_OF_PAUSED);
         let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
         let slow = subscribed(slow, OWN_TOPIC);
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);

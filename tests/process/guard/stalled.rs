@@ -1,9 +1,7 @@
 //! Publishers of the hub whose messages nobody takes. What the hub holds for them is bounded, whoever of them is still
 //! there, and it is given back.
 
-use std::time::Duration;
-
-use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig};
+use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SEND_TIMEOUT};
 use super::traffic::subscribed;
 use crate::delivery::stopping::count;
 use crate::support::peer::{RawPeer, handshake, message};
@@ -11,9 +9,6 @@ use crate::support::subscriber::Message;
 use crate::support::{eventually, side_by_side};
 
 const MIB: usize = 1 << 20;
-
-/// How long a publisher tries to send, when the hub does not read from it.
-const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher
 /// that has left keeps its place until the hub has read what it has sent.
