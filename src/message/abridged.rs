@@ -7,8 +7,8 @@
 //! - The byte, [`FILLER`], is valid JSON inside a string only. So it stands in a string, and what was left out does.
 //! - What was left out begins behind a quote, ends before the next one and has no backslash, so that the string neither
 //!   ends in it nor has a part of an escape in it. It has no control character and is UTF-8.
-//! - No check depends on it: it is a part of the field `content`, of which no check of a long string asks more than that
-//!   it is one, or a part of a value or a key that no check looks at.
+//! - No check depends on it: it is a part of the field `content`, of which no check of a long string asks more than
+//!   that it is one, or a part of a value or a key that no check looks at.
 //!
 //! Any other body is read as a whole, also to tell what is wrong with it.
 
