@@ -27,7 +27,7 @@ mod request;
 mod results;
 mod servers;
 mod subscriber;
-#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+#[allow(dead_code, unused_imports, reason = "shared with the tests, which use all of it")]
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod workloads;

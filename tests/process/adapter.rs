@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::Value;
 
 use crate::support::PATIENCE;
-use crate::support::subscriber::{Decode, Message, Subscriber};
-use crate::support::task::{POLL_INTERVAL, Task};
+use crate::support::subscriber::Decode;
+use crate::support::{Message, POLL_INTERVAL, Subscriber, Task};
 
 /// A thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
 pub(crate) struct Adapter {

@@ -6,9 +6,8 @@ use std::cell::Cell;
 use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, Command, Data, State, Status, Vocabularies};
-use crate::support::gateway::Gateway;
-use crate::support::request::Request;
 use crate::support::subscriber::{Decode, msgpack, text};
+use crate::support::{Gateway, Request};
 
 const EIM: &str = "extension_eim";
 const OTHER: &str = "extension_other";

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
 use crate::support::net::tcp_sockets;
-use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint, temporary_endpoint};
+use crate::support::{Gateway, Message, Subscriber, bound_socket, eventually, ipc_endpoint, temporary_endpoint};
 
 #[test]
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {

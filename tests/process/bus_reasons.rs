@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::eventually;
-use crate::support::gateway::{ANY_PORT, Gateway, is_event};
-use crate::support::lateness::Lateness;
-use crate::support::net::{dead_endpoint, free_address};
-use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint};
+use crate::support::{
+    ANY_PORT, Gateway, Lateness, Message, Subscriber, bound_socket, dead_endpoint, eventually, free_address,
+    ipc_endpoint, is_event,
+};
 
 /// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
 /// part of a second.

@@ -5,12 +5,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::http::Client;
-use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, binary};
-use crate::support::request::Request;
-use crate::support::settings_file::{SettingsFile, enabled, enabled_settings, token};
-use crate::support::{eventually, skip};
+use crate::support::{
+    Client, Process, Request, SettingsFile, binary, enabled, enabled_settings, eventually, io_mode, skip, token,
+};
 
 /// Makes a read-only view of the file system at `$ROOT`, and mounts `$SOURCE` at `$TARGET` in it, to be written.
 const READ_ONLY_ROOT: &str = r#"

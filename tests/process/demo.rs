@@ -7,13 +7,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::full_pipe::FullPipe;
-use crate::support::http::Client;
-use crate::support::io_mode::io_mode;
-use crate::support::peer::{RawPeer, message};
-use crate::support::process::{Process, after, binary, run};
-use crate::support::request::Request;
-use crate::support::skip;
-use crate::support::terminal::Terminal;
+use crate::support::peer::message;
+use crate::support::process::after;
+use crate::support::{Client, Process, RawPeer, Request, Terminal, binary, io_mode, run, skip};
 
 const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 

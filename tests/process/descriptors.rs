@@ -5,13 +5,11 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::{Signal, geteuid};
 
-use crate::statuses::FINE;
-use crate::support::gateway::{Builder, Gateway};
-use crate::support::process::{Process, Transcript, after, binary};
-use crate::support::raw_client::RawClient;
-use crate::support::settings_file::enabled_settings;
-use crate::support::usage::descriptors;
-use crate::support::{PATIENCE, eventually, skip};
+use crate::support::process::after;
+use crate::support::{
+    Builder, FINE, Gateway, PATIENCE, Process, RawClient, Transcript, binary, descriptors, enabled_settings,
+    eventually, skip,
+};
 
 /// The most descriptors that a start with four workers takes.
 const ENOUGH: usize = 128;

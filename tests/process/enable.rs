@@ -8,8 +8,8 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use crate::support::process::{Transcript, copy_binary, run};
-use crate::support::skip;
+use crate::support::process::copy_binary;
+use crate::support::{Transcript, run, skip};
 
 /// Runs the command, which must end with this status.
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {

@@ -3,8 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use crate::support::http::Client;
-use crate::support::request::Request;
+use crate::support::{Client, Request};
 
 /// Starts a server that sends `answers` on one connection, whatever the client sends, and closes it.
 fn server(answers: &'static str) -> SocketAddr {

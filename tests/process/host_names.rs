@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::gateway::{ANY_PORT, Builder, Gateway, is_event};
-use crate::support::net::free_address;
-use crate::support::subscriber::{Message, Subscriber, socket};
-use crate::support::{PATIENCE, eventually, skip};
+use crate::support::{
+    ANY_PORT, Builder, Gateway, Message, PATIENCE, Subscriber, eventually, free_address, is_event, skip, socket,
+};
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;

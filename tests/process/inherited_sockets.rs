@@ -10,14 +10,11 @@ use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::Signal;
 use socket2::Socket;
 
-use crate::statuses::FINE;
-use crate::support::gateway::{Gateway, UNIX_URL};
-use crate::support::http::Client;
-use crate::support::net::accept_connection;
+use crate::support::gateway::UNIX_URL;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::usage::descriptors;
-use crate::support::{eventually, side_by_side};
+use crate::support::{
+    Client, FINE, Gateway, Message, Subscriber, accept_connection, descriptors, eventually, side_by_side,
+};
 
 /// Posts until an answer says that the connection closes. The event of the stop comes a moment before the stop.
 fn post_until_closed(client: &mut Client<Socket>, gateway: &Gateway) {

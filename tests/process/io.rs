@@ -2,8 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::statuses::FINE;
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::{Builder, FINE, Gateway};
 
 /// The errors with which container runtimes refuse: Docker with EPERM, gVisor and older kernels with ENOSYS.
 const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];

@@ -8,12 +8,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::gateway::Gateway;
-use crate::support::net::dead_endpoint;
-use crate::support::process::{Process, Transcript, binary};
-use crate::support::subscriber::{bound_socket, hub_endpoints, socket};
-use crate::support::terminal::Terminal;
-use crate::support::{PATIENCE, eventually};
+use crate::support::{
+    Gateway, PATIENCE, Process, Terminal, Transcript, binary, bound_socket, dead_endpoint, eventually, hub_endpoints,
+    socket,
+};
 
 /// Returns a publisher that receives the subscriptions of others, and its endpoint.
 fn publisher() -> (zmq::Socket, String) {

@@ -1,9 +1,7 @@
 //! The system gives no watches on files, as on a desktop whose inotify instances are used up.
 
 use crate::settings::status_with;
-use crate::support::gateway::Gateway;
-use crate::support::net::refuses;
-use crate::support::settings_file::token;
+use crate::support::{Gateway, refuses, token};
 
 /// Runs the program where it may have no inotify instance.
 const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \

@@ -6,12 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::gateway::Gateway;
-use crate::support::load::{Load, Shape, accepted};
-use crate::support::report::DeliveryReport;
+use crate::support::load::Shape;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::task::POLL_INTERVAL;
+use crate::support::{DeliveryReport, Gateway, Load, Message, POLL_INTERVAL, Subscriber, accepted};
 
 /// How often the gateway is replaced.
 const REPLACEMENTS: usize = 20;

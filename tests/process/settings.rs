@@ -5,14 +5,10 @@ use std::path::Path;
 
 use rustix::process::{Signal, geteuid};
 
-use crate::statuses::FINE;
-use crate::support::gateway::{Gateway, is_event};
-use crate::support::http::Client;
-use crate::support::net::{free_address, refuses};
-use crate::support::process::{Transcript, run};
-use crate::support::request::Request;
-use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
-use crate::support::{eventually, skip};
+use crate::support::{
+    Client, FINE, Gateway, Request, SettingsFile, Transcript, disabled, enabled, eventually, free_address, is_event,
+    refuses, run, skip, token,
+};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, temporary_endpoint};
+use crate::support::{Gateway, Message, Subscriber, bound_socket, eventually, hub_endpoints, temporary_endpoint};
 
 fn post(gateway: &Gateway, topic: &str) {
     gateway.post(Message::new(topic, "{}").body()).assert_accepted();

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::fixture::Fixture;
-use crate::support::subscriber::Message;
 use crate::support::topics::{Example, TOPICS, Topic};
+use crate::support::{Fixture, Message};
 
 /// Returns each topic with each of its examples.
 fn cases() -> impl Iterator<Item = (&'static str, &'static Example)> {

@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::{ANY_PORT, Gateway, UNIX_URL};
-use crate::support::http::Client;
+use crate::support::gateway::UNIX_URL;
 use crate::support::pipeline::assert_answered_in_order;
-use crate::support::report::assert_answered_during_a_stop;
-use crate::support::settings_file::{enabled, token};
-use crate::support::subscriber::Subscriber;
+use crate::support::{
+    ANY_PORT, Client, FINE, Fixture, Gateway, Subscriber, assert_answered_during_a_stop, enabled, token,
+};
 
 /// A directory, and the path of a socket in it.
 fn socket_path() -> (TempDir, PathBuf) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::random::Random;
+use crate::support::Random;
 
 const TOPIC: &str = "soak";
 

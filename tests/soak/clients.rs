@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use crate::account::{Outcome, message};
 use crate::rude;
 use crate::stream::{Stream, Way};
-use crate::support::answer::Answer;
-use crate::support::random::Random;
-use crate::support::request::Request;
+use crate::support::{Answer, Random, Request};
 use crate::world::{Change, HEAD_TIMEOUT, IDLE_TIMEOUT, Moment, World};
 
 /// How long a client waits for anything. It bounds a run in which something hangs, and measures nothing.

@@ -9,11 +9,8 @@ use rustix::process::Signal;
 
 use crate::hostile;
 use crate::hub::{Bus, Hubs};
-use crate::support::gateway::{Gateway, is_event};
-use crate::support::net::refuses;
-use crate::support::pair::{Pair, PairFiles, replace};
-use crate::support::random::Random;
-use crate::support::settings_file::{disabled, enabled};
+use crate::support::pair::{PairFiles, replace};
+use crate::support::{Gateway, Pair, Random, disabled, enabled, is_event, refuses};
 use crate::world::{Change, World};
 
 /// The longest pause between two things in a short run.

@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::peer::{Form, RawPeer, frame, handshake, message, subscribe};
-use crate::support::random::Random;
+use crate::support::peer::message;
+use crate::support::{Form, Random, RawPeer, frame, handshake, subscribe};
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";

@@ -10,8 +10,8 @@ use rustix::process::Signal;
 
 use crate::hostile::HOSTILE_TOPIC;
 use crate::support::PATIENCE;
-use crate::support::process::Process;
-use crate::support::task::{POLL_INTERVAL_MS, Task};
+use crate::support::task::POLL_INTERVAL_MS;
+use crate::support::{Process, Task};
 use crate::world::World;
 
 /// The first argument of a process that runs a hub.

@@ -27,7 +27,7 @@ mod report;
 mod rude;
 mod samples;
 mod stream;
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
 mod world;
@@ -47,14 +47,10 @@ use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
 use samples::{Samples, growth, tasks};
-use support::gateway::Gateway;
-use support::http::Client;
-use support::net::{dead_endpoint, free_address};
-use support::pair::Pair;
-use support::random::Random;
-use support::request::Request;
-use support::settings_file::enabled;
-use support::usage::{cpu_ticks, descriptors, raise_descriptors, resident_kib};
+use support::{
+    Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, descriptors, enabled, free_address,
+    raise_descriptors, resident_kib,
+};
 use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
 
 /// How long the gateway may take to become quiet after the load.

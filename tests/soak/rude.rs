@@ -4,7 +4,7 @@
 use crate::account::Outcome;
 use crate::clients::{Client, bounded};
 use crate::stream::{Stream, Way};
-use crate::support::request::Request;
+use crate::support::Request;
 
 /// Requests that are sent by a client that does not read their answers.
 const UNREAD: usize = 20;

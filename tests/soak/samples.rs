@@ -4,8 +4,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::task::{POLL_INTERVAL, Task};
-use crate::support::usage::{cpu_ticks, descriptors, resident_kib};
+use crate::support::{POLL_INTERVAL, Task, cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
 
 const SAMPLES: u32 = 600;

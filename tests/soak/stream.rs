@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::support::answer::Answer;
+use crate::support::Answer;
 use crate::support::connection::Connection;
 use crate::world::World;
 

@@ -12,8 +12,8 @@ use rustls::{ALL_VERSIONS, ClientConfig};
 use tokio::sync::watch;
 
 use crate::account::Account;
-use crate::support::settings_file::token;
 use crate::support::tls::trusting;
+use crate::support::token;
 
 /// The timeouts of the gateway. A request that met none of them may not end without its answer.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -32,6 +32,31 @@ pub(crate) mod usage;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+// What many tests use. They need not know in which file it is.
+pub(crate) use self::answer::Answer;
+pub(crate) use self::compare::assert_same_set;
+pub(crate) use self::fixture::Fixture;
+pub(crate) use self::gateway::{ANY_PORT, Builder, Gateway, is_event};
+pub(crate) use self::http::{Client, SHORTEST_TIMEOUT};
+pub(crate) use self::io_mode::io_mode;
+pub(crate) use self::lateness::Lateness;
+pub(crate) use self::load::{Load, accepted, refused_as};
+pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, refuses};
+pub(crate) use self::pair::Pair;
+pub(crate) use self::peer::{Form, MORE, RawPeer, frame, frame_head, handshake, subscribe};
+pub(crate) use self::process::{Process, Transcript, binary, run};
+pub(crate) use self::random::Random;
+pub(crate) use self::raw_client::RawClient;
+pub(crate) use self::report::{DeliveryReport, assert_answered_during_a_stop, take_all};
+pub(crate) use self::request::{FINE, Request};
+pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
+pub(crate) use self::subscriber::{
+    Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, socket, temporary_endpoint,
+};
+pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
+pub(crate) use self::terminal::Terminal;
+pub(crate) use self::usage::{cpu_ticks, descriptors, limit_descriptors, raise_descriptors, resident_kib};
+
 /// How long any one wait may take before the test fails. It bounds a test that hangs and measures nothing. It is long,
 /// because a slow machine must not make a test fail: one with fifteen busy programs for each core was 30 s late.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::hub_process::{Deployment, HUB_MESSAGES, HubProcess};
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::lateness::Lateness;
-use crate::support::load::{Load, Posted, accepted, refused_as};
-use crate::support::net::{TcpSocket, accept_connection, tcp_sockets};
-use crate::support::report::{DeliveryReport, post_last, take_all, take_until};
-use crate::support::subscriber::Message;
+use crate::support::load::Posted;
+use crate::support::net::{TcpSocket, tcp_sockets};
+use crate::support::report::{post_last, take_until};
+use crate::support::{
+    DeliveryReport, Gateway, Lateness, Load, Message, accept_connection, accepted, eventually, refused_as, take_all,
+};
 
 /// Answers that a load gets before a fault, and again after it.
 const SOME: usize = 2_000;

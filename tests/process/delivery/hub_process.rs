@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::support::PATIENCE;
-use crate::support::gateway::Gateway;
-use crate::support::net::free_address;
-use crate::support::process::Process;
-use crate::support::subscriber::Subscriber;
+use crate::support::{Gateway, Process, Subscriber, free_address};
 
 /// The environment variable that says where to run a hub: `PUBLISHERS SUBSCRIBERS`.
 const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";

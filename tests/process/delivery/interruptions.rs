@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::hub_process::{Deployment, HubEndpoints, HubProcess};
-use crate::support::gateway::Gateway;
-use crate::support::lateness::Lateness;
-use crate::support::load::{Load, accepted, refused_as};
-use crate::support::process::{Process, binary};
-use crate::support::report::{DeliveryReport, post_last, take_until};
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
-use crate::support::usage::{peak_resident_kib, resident_kib};
-use crate::support::{PATIENCE, skip};
+use crate::support::report::{post_last, take_until};
+use crate::support::usage::peak_resident_kib;
+use crate::support::{
+    DeliveryReport, Gateway, Lateness, Load, Message, PATIENCE, Process, Subscriber, accepted, binary, ipc_endpoint,
+    refused_as, resident_kib, skip,
+};
 
 /// Interrupts the way to a subscriber under this load until so many requests are refused, and ends the interruption
 /// then. As many are accepted before and afterwards. `next` returns what the subscriber receives next. Returns how long

@@ -10,12 +10,8 @@ use serde_json::{Value, json};
 use super::hub_process::Deployment;
 use super::stopping::wait_ended;
 use crate::support::PATIENCE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::load::{Load, Outcome, accepted, message, refused_as};
-use crate::support::net::dead_endpoint;
-use crate::support::report::{DeliveryReport, take_all};
-use crate::support::request::Request;
+use crate::support::load::{Outcome, message};
+use crate::support::{DeliveryReport, Fixture, Gateway, Load, Request, accepted, dead_endpoint, refused_as, take_all};
 
 /// Stops the gateway with SIGTERM and returns its last event.
 fn stop(gateway: &mut Gateway) -> Value {

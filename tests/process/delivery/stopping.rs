@@ -9,15 +9,12 @@ use serde_json::Value;
 use super::hub_process::{Deployment, HubProcess};
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{Poster, subscribed};
-use crate::support::eventually;
-use crate::support::gateway::{Gateway, is_event};
-use crate::support::lateness::Lateness;
-use crate::support::load::{Load, Outcome, Posted, TOPIC, accepted, refused_as};
-use crate::support::net::free_address;
-use crate::support::peer::RawPeer;
-use crate::support::process::Transcript;
-use crate::support::report::{DeliveryReport, assert_nothing_is_lost_by_a_stop, client_and_number, take_all};
-use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
+use crate::support::load::{Outcome, Posted, TOPIC};
+use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
+use crate::support::{
+    DeliveryReport, Gateway, Lateness, Load, Message, RawPeer, Subscriber, Transcript, accepted, eventually,
+    free_address, is_event, refused_as, take_all, temporary_endpoint,
+};
 
 const SOME: usize = 2_000;
 

@@ -8,10 +8,7 @@ use serde_json::Value;
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
 use super::messages;
-use crate::support::gateway::{ANY_PORT, Gateway};
-use crate::support::settings_file::{SettingsFile, enabled, token};
-use crate::support::subscriber::bound_socket;
-use crate::support::{side_by_side, skip};
+use crate::support::{ANY_PORT, Gateway, SettingsFile, bound_socket, enabled, side_by_side, skip, token};
 
 /// A client, how to find out whether it is installed, and how to run an example of it.
 struct Client {

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::document::{Document, quoted};
 use crate::lifecycle::readiness::events_until;
-use crate::support::compare::assert_same_set;
-use crate::support::gateway::{ANY_PORT, Gateway, is_event};
-use crate::support::settings_file::{enabled, token};
-use crate::support::subscriber::{bound_socket, hub_endpoints, ipc_endpoint};
+use crate::support::{
+    ANY_PORT, Gateway, assert_same_set, bound_socket, enabled, hub_endpoints, ipc_endpoint, is_event, token,
+};
 
 /// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;

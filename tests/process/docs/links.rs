@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::document::{self, Document, repository};
-use crate::support::compare::assert_same_set;
+use crate::support::assert_same_set;
 
 /// What a reader takes in within five minutes, in bytes.
 const README_BYTES: usize = 10_000;

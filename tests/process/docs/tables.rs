@@ -13,7 +13,7 @@ use adapter_gateway::tls::session::HandshakeFailure;
 use super::GATEWAY;
 use super::document::{Document, files_at, quoted, repository};
 use super::interface::Command;
-use crate::support::compare::assert_same_set;
+use crate::support::assert_same_set;
 use crate::support::ladder::LADDER;
 use crate::support::topics::TOPICS;
 

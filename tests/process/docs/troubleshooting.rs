@@ -4,12 +4,7 @@ use rustix::process::Signal;
 
 use super::document::Document;
 use crate::listen::listen;
-use crate::support::answer::Answer;
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::net::dead_endpoint;
-use crate::support::process::Process;
-use crate::support::subscriber::{bound_socket, temporary_endpoint};
+use crate::support::{Answer, Gateway, Process, bound_socket, dead_endpoint, eventually, temporary_endpoint};
 
 /// Returns the block of the document that shows what was seen.
 fn seen(name: &str) -> String {

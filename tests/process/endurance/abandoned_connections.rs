@@ -3,11 +3,7 @@
 use std::collections::VecDeque;
 
 use super::connections;
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::raw_client::RawClient;
-use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
+use crate::support::{FINE, Gateway, RawClient, descriptors, eventually, raise_descriptors, resident_kib};
 
 /// Connections that are abandoned before the descriptors and the memory are looked at for the first time.
 const FIRST: usize = 200;

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use super::{assert_idle, take_all_descriptors};
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::raw_client::RawClient;
-use crate::support::usage::limit_descriptors;
+use crate::support::{FINE, Gateway, RawClient, eventually, limit_descriptors};
 
 /// How long to wait for an answer that must not come.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);

@@ -3,12 +3,7 @@
 use std::io::Read;
 use std::net::Shutdown;
 
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::raw_client::RawClient;
-use crate::support::task::{Task, is_over};
-use crate::support::usage::{raise_descriptors, resident_kib};
+use crate::support::{FINE, Gateway, RawClient, Task, eventually, is_over, raise_descriptors, resident_kib};
 
 /// Clients that each announce a large body.
 const CLIENTS: usize = 1_000;

@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::statuses::FINE;
-use crate::support::gateway::Gateway;
-use crate::support::raw_client::RawClient;
 use crate::support::usage::sleeps;
-use crate::support::{PATIENCE, eventually};
+use crate::support::{FINE, Gateway, PATIENCE, RawClient, eventually};
 
 /// Longer than each deadline of the gateway.
 const PAUSE: Duration = Duration::from_millis(1_500);

@@ -1,11 +1,7 @@
 //! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
 //! afterwards.
 
-use crate::support::gateway::Gateway;
-use crate::support::raw_client::RawClient;
-use crate::support::subscriber::{Message, hub_endpoints, socket};
-use crate::support::usage::resident_kib;
-use crate::support::{eventually, side_by_side};
+use crate::support::{Gateway, Message, RawClient, eventually, hub_endpoints, resident_kib, side_by_side, socket};
 
 /// Messages that wait.
 #[derive(Clone, Copy, Debug)]

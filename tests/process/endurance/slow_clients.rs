@@ -3,11 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::connections;
-use crate::statuses::FINE;
-use crate::support::gateway::Gateway;
-use crate::support::http::SHORTEST_TIMEOUT;
-use crate::support::raw_client::RawClient;
-use crate::support::{PATIENCE, side_by_side};
+use crate::support::{FINE, Gateway, PATIENCE, RawClient, SHORTEST_TIMEOUT, side_by_side};
 
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -9,11 +9,7 @@ use serde_json::Value;
 use super::rig::{OWN_TOPIC, Rig, SIDES};
 use super::traffic::{Poster, subscribed};
 use crate::delivery::stopping::{count, stop_within};
-use crate::support::gateway::{Gateway, is_event};
-use crate::support::peer::RawPeer;
-use crate::support::subscriber::Subscriber;
-use crate::support::task::Task;
-use crate::support::{eventually, side_by_side};
+use crate::support::{Gateway, RawPeer, Subscriber, Task, eventually, is_event, side_by_side};
 
 /// The longest time that a stop may take on an idle machine, with a drain time of a second.
 const STOP: Duration = Duration::from_secs(5);

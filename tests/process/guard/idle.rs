@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::endurance::take_all_descriptors;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::peer::RawPeer;
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::task::{Task, is_over};
-use crate::support::usage::{cpu_ticks, limit_descriptors, raise_descriptors};
-use crate::support::{eventually, side_by_side};
+use crate::support::{
+    Client, Gateway, Message, RawPeer, Subscriber, Task, cpu_ticks, eventually, is_over, limit_descriptors,
+    raise_descriptors, side_by_side,
+};
 
 /// The ports whose peers are watched.
 const PORTS: [(Side, Transport); 3] =

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::rig::{Rig, Side, Transport};
 use super::traffic::{Poster, assert_received, number, payload};
-use crate::support::peer::{RawPeer, message};
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::task::Task;
+use crate::support::peer::message;
+use crate::support::{Message, RawPeer, Subscriber, Task};
 
 /// Messages of each of four senders.
 const MESSAGES: u32 = 500;

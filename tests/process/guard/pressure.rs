@@ -9,11 +9,8 @@ use rustix::process::Signal;
 
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, Rig, SEND_TIMEOUT};
 use super::traffic::{Poster, assert_received, number, payload, subscribed};
-use crate::support::eventually;
-use crate::support::lateness::Lateness;
-use crate::support::peer::{MORE, RawPeer, frame, frame_head, handshake, message, whole_messages};
-use crate::support::subscriber::Message;
-use crate::support::task::{Task, is_over};
+use crate::support::peer::{message, whole_messages};
+use crate::support::{Lateness, MORE, Message, RawPeer, Task, eventually, frame, frame_head, handshake, is_over};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
-use crate::support::peer::{Form, RawPeer, cancel, frame, message, ping, subscribe};
-use crate::support::side_by_side;
-use crate::support::subscriber::Message;
+use crate::support::peer::{cancel, message, ping};
+use crate::support::{Form, Message, RawPeer, frame, side_by_side, subscribe};
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);

@@ -2,10 +2,10 @@
 //! gateway itself could publish.
 
 use super::rig::{PROBE_TIMEOUT, Rig, Side, Transport};
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
-use crate::support::subscriber::{Message, Subscriber, hub_endpoints, socket};
+use crate::support::peer::message;
+use crate::support::{
+    Gateway, MORE, Message, RawPeer, Subscriber, eventually, frame, frame_head, hub_endpoints, socket,
+};
 
 /// Messages that a hub must not pass on.
 fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {

@@ -6,11 +6,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::PATIENCE;
-use crate::support::gateway::{Builder, Gateway};
-use crate::support::net::free_address;
-use crate::support::peer::{self, RawPeer};
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::usage::resident_kib;
+use crate::support::peer::{self};
+use crate::support::{Builder, Gateway, Message, RawPeer, Subscriber, free_address, resident_kib};
 
 /// How much memory a gateway may gain, in KiB, whatever its peers do.
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;

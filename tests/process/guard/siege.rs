@@ -7,13 +7,9 @@ use std::time::Duration;
 use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
 use super::traffic::{random_subscriptions, with_subscriptions};
 use crate::endurance::assert_idle;
-use crate::support::gateway::Gateway;
-use crate::support::peer::RawPeer;
-use crate::support::random::Random;
-use crate::support::request::FINE;
-use crate::support::subscriber::{Message, Subscriber};
-use crate::support::usage::{cpu_ticks, raise_descriptors};
-use crate::support::{eventually, side_by_side};
+use crate::support::{
+    FINE, Gateway, Message, Random, RawPeer, Subscriber, cpu_ticks, eventually, raise_descriptors, side_by_side,
+};
 
 /// Ticks of the processor in a second.
 const TICKS: u64 = 100;

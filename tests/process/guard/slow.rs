@@ -10,11 +10,8 @@ use rustix::process::Signal;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
-use crate::support::gateway::Gateway;
-use crate::support::lateness::Lateness;
-use crate::support::peer::{RawPeer, whole_messages};
-use crate::support::task::{Task, is_over};
-use crate::support::{PATIENCE, eventually, side_by_side};
+use crate::support::peer::whole_messages;
+use crate::support::{Gateway, Lateness, PATIENCE, RawPeer, Task, eventually, is_over, side_by_side};
 
 /// Bytes of the payloads.
 const PAYLOAD_BYTES: usize = 20_000;

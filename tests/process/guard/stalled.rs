@@ -4,9 +4,8 @@
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SEND_TIMEOUT};
 use super::traffic::subscribed;
 use crate::delivery::stopping::count;
-use crate::support::peer::{RawPeer, handshake, message};
-use crate::support::subscriber::Message;
-use crate::support::{eventually, side_by_side};
+use crate::support::peer::message;
+use crate::support::{Message, RawPeer, eventually, handshake, side_by_side};
 
 const MIB: usize = 1 << 20;
 

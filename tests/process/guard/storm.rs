@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::support::gateway::Gateway;
-use crate::support::io_mode::io_mode;
-use crate::support::peer::{Form, MORE, frame, frame_head, handshake, message, subscribe};
-use crate::support::random::Random;
-use crate::support::side_by_side;
-use crate::support::usage::raise_descriptors;
+use crate::support::peer::message;
+use crate::support::{
+    Form, Gateway, MORE, Random, frame, frame_head, handshake, io_mode, raise_descriptors, side_by_side, subscribe,
+};
 
 /// The environment variable that says how many connections are made to each port.
 const CONNECTIONS: &str = "GUARD_CONNECTIONS";

@@ -5,11 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use crate::support::gateway::Gateway;
-use crate::support::peer::RawPeer;
-use crate::support::process::Process;
-use crate::support::subscriber::Message;
-use crate::support::{eventually, side_by_side, skip};
+use crate::support::{Gateway, Message, Process, RawPeer, eventually, side_by_side, skip};
 
 /// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
 fn v1_message(topic: &str, payload: &str) -> Vec<u8> {

@@ -4,13 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::rig::Rig;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::peer::{Form, RawPeer, subscribe};
-use crate::support::random::Random;
-use crate::support::request::Request;
-use crate::support::subscriber::Message;
-use crate::support::task::is_over;
+use crate::support::{Client, Form, Gateway, Message, Random, RawPeer, Request, is_over, subscribe};
 
 /// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 8;

@@ -11,13 +11,11 @@ use serde_json::Value;
 use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, number, random_subscriptions, with_subscriptions};
 use crate::delivery::stopping::stop_within;
-use crate::support::gateway::Gateway;
-use crate::support::lateness::Lateness;
-use crate::support::peer::{Form, RawPeer, cancel, handshake, subscribe};
-use crate::support::random::Random;
-use crate::support::task::{Task, is_over};
-use crate::support::usage::raise_descriptors;
-use crate::support::{eventually, side_by_side};
+use crate::support::peer::cancel;
+use crate::support::{
+    Form, Gateway, Lateness, Random, RawPeer, Task, eventually, handshake, is_over, raise_descriptors, side_by_side,
+    subscribe,
+};
 
 /// Peers that come and go together, nearly as many as the bus has places for subscribers.
 const PEERS: usize = 250;

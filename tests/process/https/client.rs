@@ -10,12 +10,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
-use crate::statuses::FINE;
 use crate::support::PATIENCE;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
 use crate::support::net::connect;
 use crate::support::tls::trusting;
+use crate::support::{Client, FINE, Gateway};
 
 /// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);

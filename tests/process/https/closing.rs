@@ -4,10 +4,7 @@ use std::io::{ErrorKind, Read};
 
 use super::client::{Connector, TlsStream, read_to_end};
 use super::rig::Rig;
-use crate::statuses::FINE;
-use crate::support::http::Client;
-use crate::support::pair::Pair;
-use crate::support::request::Request;
+use crate::support::{Client, FINE, Pair, Request};
 
 /// `statuses::recorded` shows that one follows an answer that closes.
 #[test]

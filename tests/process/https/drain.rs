@@ -6,13 +6,10 @@ use std::io::Write;
 use rustix::process::Signal;
 
 use super::rig::Rig;
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::http::Client;
-use crate::support::load::{Load, Shape};
+use crate::support::load::Shape;
 use crate::support::net::connect;
-use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
-use crate::support::settings_file::disabled;
+use crate::support::report::assert_nothing_is_lost_by_a_stop;
+use crate::support::{Client, FINE, Load, assert_answered_during_a_stop, disabled, eventually};
 
 /// How many threads post.
 const CLIENTS: usize = 4;

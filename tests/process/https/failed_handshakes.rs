@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 
 use super::client::{Connector, read_to_end};
 use super::rig::Rig;
-use crate::statuses::FINE;
-use crate::support::eventually;
 use crate::support::net::connect;
-use crate::support::pair::Pair;
+use crate::support::{FINE, Pair, eventually};
 
 /// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
 fn hello_of_tls_1_1() -> Vec<u8> {

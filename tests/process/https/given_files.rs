@@ -6,11 +6,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use super::client::Connector;
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::pair::Pair;
-use crate::support::skip;
+use crate::support::{FINE, Fixture, Gateway, Pair, skip};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;

@@ -8,11 +8,8 @@ use socket2::SockRef;
 
 use super::client::read_to_end;
 use super::rig::Rig;
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::http::SHORTEST_TIMEOUT;
 use crate::support::net::connect;
-use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
+use crate::support::{FINE, SHORTEST_TIMEOUT, descriptors, eventually, raise_descriptors, resident_kib};
 
 /// Clients that each send a large body.
 const CLIENTS: usize = 200;

@@ -9,11 +9,7 @@ use rustix::process::geteuid;
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
 use super::self_signed::{files, mode, settings_beside};
-use crate::statuses::FINE;
-use crate::support::gateway::{Builder, Gateway};
-use crate::support::pair::Pair;
-use crate::support::settings_file::SettingsFile;
-use crate::support::skip;
+use crate::support::{Builder, FINE, Gateway, Pair, SettingsFile, skip};
 
 /// The user `nobody`, and its group, on most systems. It owns no file of these tests.
 const NOBODY: u32 = 65_534;

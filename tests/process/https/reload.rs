@@ -6,13 +6,8 @@ use time::OffsetDateTime;
 
 use super::client::{Connector, TlsStream};
 use super::rig::expect_certificate;
-use crate::statuses::FINE;
-use crate::support::eventually;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::pair::{Pair, PairFiles, replace};
-use crate::support::subscriber::Subscriber;
+use crate::support::pair::{PairFiles, replace};
+use crate::support::{Client, FINE, Fixture, Gateway, Pair, Subscriber, eventually};
 
 /// The ends of two certificates, as numbers and as the events have them.
 const FIRST_END: (i64, &str) = (2_209_086_245, "2040-01-02T03:04:05Z");

@@ -11,11 +11,7 @@ use time::OffsetDateTime;
 
 use super::client::Connector;
 use super::self_signed::{files, mode, settings_beside};
-use crate::statuses::FINE;
-use crate::support::compare::assert_same_set;
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::pair::Pair;
+use crate::support::{FINE, Gateway, Pair, assert_same_set, eventually};
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);

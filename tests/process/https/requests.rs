@@ -6,9 +6,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
-use crate::statuses::FINE;
-use crate::support::http::Client;
-use crate::support::subscriber::Message;
+use crate::support::{Client, FINE, Message};
 
 /// The smallest record that rustls makes, header and tag included.
 const SMALLEST_RECORD: usize = 32;

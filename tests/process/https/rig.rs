@@ -5,12 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::client::{Connector, TlsStream};
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::request::Request;
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::{Client, FINE, Fixture, Gateway, Message, Request, Subscriber};
 
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,

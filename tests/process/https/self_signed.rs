@@ -5,12 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::pair::{NAMES, Pair};
-use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
+use crate::support::pair::NAMES;
+use crate::support::{Client, FINE, Fixture, Gateway, Pair, SettingsFile, disabled, enabled_settings};
 
 /// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {

@@ -6,9 +6,8 @@ use rustls::version::TLS12;
 
 use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
-use crate::statuses::FINE;
-use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
-use crate::support::request::Request;
+use crate::support::http::expect_408;
+use crate::support::{FINE, Request, SHORTEST_TIMEOUT};
 
 #[test]
 fn a_head_or_a_body_that_does_not_end_is_answered_with_408() {

@@ -1,7 +1,7 @@
 //! Wrong arguments. The unit tests of `cli` have one of each kind; here are those that `main` sees, and those that only
 //! several options together make wrong. `docs::tables` compares the help with the documents.
 
-use crate::support::process::run;
+use crate::support::run;
 
 /// What is said of a `--cert-name` that is none.
 const NO_NAME: &str = "not the name or the address of one computer, such as raspberrypi.local";

@@ -2,11 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::net::{free_address, refuses};
-use crate::support::report::assert_answered_during_a_stop;
+use crate::support::{FINE, Fixture, Gateway, assert_answered_during_a_stop, free_address, refuses};
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {

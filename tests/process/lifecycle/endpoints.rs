@@ -8,12 +8,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::statuses::FINE;
-use crate::support::gateway::{Builder, Gateway};
-use crate::support::http::Client;
-use crate::support::net::free_address;
-use crate::support::peer::RawPeer;
-use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
+use crate::support::{Builder, Client, FINE, Gateway, Message, RawPeer, Subscriber, free_address, temporary_endpoint};
 
 /// An option that binds a socket file, and the status of a start that is refused because of the file.
 type Place = (&'static str, i32);

@@ -4,10 +4,8 @@ use std::net::TcpListener;
 
 use rustix::process::Signal;
 
-use crate::support::gateway::{Gateway, assert_failed};
-use crate::support::process::{Process, binary};
-use crate::support::settings_file::{enabled, token};
-use crate::support::subscriber::hub_endpoints;
+use crate::support::gateway::assert_failed;
+use crate::support::{Gateway, Process, binary, enabled, hub_endpoints, token};
 
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]

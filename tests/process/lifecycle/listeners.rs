@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
-use crate::statuses::FINE;
-use crate::support::gateway::{ANY_PORT, Gateway};
-use crate::support::http::Client;
+use crate::support::{ANY_PORT, Client, FINE, Gateway};
 
 /// Port 0 is another port for each address. An address that this host lacks, such as ::1 without IPv6, is left out.
 #[test]

@@ -2,9 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::gateway::Gateway;
-use crate::support::settings_file::enabled;
-use crate::support::terminal::Terminal;
+use crate::support::{Gateway, Terminal, enabled};
 
 /// Returns the text with each digit as 0.
 fn pattern(text: &str) -> String {

@@ -6,9 +6,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::PATIENCE;
-use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, binary};
-use crate::support::settings_file::{SettingsFile, enabled_settings};
+use crate::support::{Process, SettingsFile, binary, enabled_settings, io_mode};
 
 /// A shell, the parent of the gateway.
 struct Parent {

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use crate::statuses::FINE;
-use crate::support::gateway::{ANY_PORT, Gateway, is_event};
-use crate::support::net::dead_endpoint;
-use crate::support::settings_file::{disabled, enabled, token};
-use crate::support::subscriber::{Message, Subscriber, bound_socket, temporary_endpoint};
+use crate::support::{
+    ANY_PORT, FINE, Gateway, Message, Subscriber, bound_socket, dead_endpoint, disabled, enabled, is_event,
+    temporary_endpoint, token,
+};
 
 /// Returns the events up to that of this name, and of this state if there is one.
 pub(crate) fn events_until(gateway: &mut Gateway, name: &str, state: Option<&str>) -> Vec<Value> {

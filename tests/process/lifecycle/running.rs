@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::statuses::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::net::free_address;
-use crate::support::usage::cpu_ticks;
+use crate::support::{Client, FINE, Fixture, Gateway, cpu_ticks, free_address};
 
 #[test]
 fn stats_are_printed_at_the_interval_of_the_option() {

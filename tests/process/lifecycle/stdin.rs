@@ -4,11 +4,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::endurance::assert_idle;
-use crate::statuses::FINE;
 use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
-use crate::support::gateway::{Builder, Gateway};
-use crate::support::net::free_address;
-use crate::support::terminal::Terminal;
+use crate::support::{Builder, FINE, Gateway, Terminal, free_address};
 
 fn watching() -> Builder {
     Gateway::serve().arguments(["--watch-stdin"])

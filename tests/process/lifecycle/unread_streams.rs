@@ -10,14 +10,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::settings::status_with;
-use crate::statuses::FINE;
 use crate::support::PATIENCE;
 use crate::support::full_pipe::{FullPipe, set_nonblocking};
-use crate::support::gateway::{Gateway, is_event};
-use crate::support::http::Client;
-use crate::support::net::{free_address, is_listening};
-use crate::support::settings_file::{disabled, enabled, token};
-use crate::support::subscriber::Subscriber;
+use crate::support::net::is_listening;
+use crate::support::{Client, FINE, Gateway, Subscriber, disabled, enabled, free_address, is_event, token};
 
 const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 

@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
-use crate::support::gateway::Gateway;
-use crate::support::net::free_address;
-use crate::support::process::{Process, Transcript};
-use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
-use crate::support::subscriber::Subscriber;
-use crate::support::{PATIENCE, side_by_side};
+use crate::support::{
+    Gateway, PATIENCE, Process, SettingsFile, Subscriber, Transcript, disabled, enabled_settings, free_address,
+    side_by_side,
+};
 
 /// A server that is no gateway, and answers as a test wants.
 struct Server {

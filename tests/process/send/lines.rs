@@ -5,12 +5,10 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
-use crate::support::eventually;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::process::{Process, Transcript, binary};
-use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint};
-use crate::support::terminal::Terminal;
+use crate::support::{
+    Fixture, Gateway, Message, Process, Subscriber, Terminal, Transcript, binary, bound_socket, eventually,
+    ipc_endpoint,
+};
 
 #[test]
 fn one_message_is_posted_by_http_https_and_a_unix_socket() {

@@ -13,11 +13,8 @@ mod refusals;
 use std::io::Write;
 use std::process::Command;
 
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::process::{Process, Transcript, binary};
-use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
-use crate::support::subscriber::Message;
+use crate::support::settings_file::TOKEN_MARK;
+use crate::support::{Fixture, Gateway, Message, Process, SettingsFile, Transcript, binary};
 
 /// Returns the command with the settings of this gateway, and its address.
 fn send_to(gateway: &Gateway, scheme: &str) -> Command {

@@ -3,8 +3,7 @@
 use std::net::TcpListener;
 
 use super::{file, fixture_by, lines, run, send_to, send_with};
-use crate::support::fixture::Fixture;
-use crate::support::settings_file::{SettingsFile, disabled, enabled_settings, token};
+use crate::support::{Fixture, SettingsFile, disabled, enabled_settings, token};
 
 #[test]
 fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {

@@ -1,9 +1,6 @@
 //! How a body comes: in pieces, after a 100, not to its end, or where there is no room for it.
 
-use super::FINE;
-use crate::support::eventually;
-use crate::support::fixture::Fixture;
-use crate::support::subscriber::Message;
+use crate::support::{FINE, Fixture, Message, eventually};
 
 /// The extensions and trailers of chunks are dropped.
 #[test]

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
-use crate::support::pipeline;
+use crate::support::http::expect_408;
+use crate::support::{FINE, Fixture, SHORTEST_TIMEOUT, pipeline};
 
 #[test]
 fn a_hundred_requests_in_one_write_are_answered_in_order() {

@@ -7,5 +7,3 @@ mod no_hub;
 mod precedence;
 mod recorded;
 mod token;
-
-pub(crate) use crate::support::request::FINE;

@@ -2,10 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::FINE;
-use crate::support::gateway::Gateway;
-use crate::support::net::{accept_connection, dead_endpoint};
-use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
+use crate::support::{FINE, Gateway, Message, Subscriber, accept_connection, dead_endpoint, temporary_endpoint};
 
 /// Posts a message and checks that it is refused because no hub is connected.
 fn expect_503(gateway: &Gateway) {

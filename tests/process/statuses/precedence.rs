@@ -1,9 +1,7 @@
 //! The answer to a request with several faults is that of the fault which comes first in the table.
 
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
 use crate::support::ladder::{Fault, LADDER, MAX_BODY_BYTES, request_with_faults_from};
-use crate::support::net::dead_endpoint;
+use crate::support::{Fixture, Gateway, dead_endpoint};
 
 #[test]
 fn the_fault_that_comes_first_in_the_table_is_answered() {

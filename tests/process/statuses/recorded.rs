@@ -5,14 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 
-use super::FINE;
 use crate::https::client::{Connector, TlsStream};
 use crate::https::rig::self_signed_certificate;
-use crate::support::answer::Answer;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::http::Client;
-use crate::support::side_by_side;
+use crate::support::{Answer, Client, FINE, Fixture, Gateway, side_by_side};
 
 /// The token of the recorded requests.
 const TOKEN: &str = "t0ken";

@@ -1,10 +1,6 @@
 //! The token of the settings, and what the log says of wrong ones.
 
-use super::FINE;
-use crate::support::fixture::Fixture;
-use crate::support::gateway::Gateway;
-use crate::support::request::Request;
-use crate::support::settings_file::token;
+use crate::support::{FINE, Fixture, Gateway, Request, token};
 
 #[test]
 fn a_token_is_compared_without_its_percent_encoding() {
