@@ -10,6 +10,7 @@ use adapter_gateway::sys::process;
 
 fn main() {
     process::unblock_signals();
+    process::ignore_file_size_signal();
     process::keep_freed_memory();
     log::log_panics();
     let status = match run() {

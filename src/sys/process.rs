@@ -157,6 +157,13 @@ pub fn unblock_signals() {
     }
 }
 
+/// Makes a write beyond the limit of a file's size fail, as on a full disk. By default SIGXFSZ ends the process
+/// (setrlimit(2)).
+pub fn ignore_file_size_signal() {
+    // SAFETY: the arguments are integers; no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Returns hour, minute and second in the local time zone.
 pub(crate) fn local_time(unix_s: u64) -> [i32; 3] {
     // The type has 32 bits on 32-bit ARM.

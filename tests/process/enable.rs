@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use crate::support::process::copy_binary;
+use crate::support::process::{after, binary, copy_binary};
 use crate::support::{Transcript, run, skip};
 
 /// Runs the command, which must end with this status.
@@ -117,6 +117,16 @@ fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
         assert_eq!(said.contains("the owner of the file cannot be kept"), status == 3, "{said}");
         assert_eq!((mode(&settings), fs::metadata(&settings).unwrap().uid()), (permissions, 65_534));
     }
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_refused_and_nothing_is_left_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = binary();
+    command.args(["enable", "--settings"]).arg(directory.path().join("user_settings.py"));
+    let output = after("ulimit -f 0", &command).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]

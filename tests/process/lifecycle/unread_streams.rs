@@ -74,10 +74,14 @@ fn a_start_that_fails_ends_although_nobody_reads_stderr() {
 fn streams_that_take_nothing_or_that_nobody_reads_hold_up_nothing() {
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ((_unread_stdout, stdout), (_unread_stderr, stderr)) = (FullPipe::new(), FullPipe::new());
-    let streams: [[Stdio; 2]; 2] = [[full().into(), full().into()], [stdout.into(), stderr.into()]];
+    let file = || tempfile::tempfile().unwrap();
+    let streams: [[Stdio; 2]; 3] =
+        [[full().into(), full().into()], [stdout.into(), stderr.into()], [file().into(), file().into()]];
     for [stdout, stderr] in streams {
         let address = free_address();
-        let mut gateway = Gateway::serve().listen(address).stdout(stdout).stderr(stderr).spawn();
+        // A file takes nothing under this limit (setrlimit(2)).
+        let gateway = Gateway::serve().after("ulimit -f 0").listen(address);
+        let mut gateway = gateway.stdout(stdout).stderr(stderr).spawn();
         wait_until_it_listens(address, true);
         Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
         gateway.settings.write(disabled());
