@@ -22,7 +22,7 @@ pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
 pub const HUB_SUBSCRIBERS: &str = "tcp://127.0.0.1:16103";
 
 /// Default of the longest payload of a publisher of the hub, in bytes.
-const PAYLOAD_BYTES: u64 = 1024 * 1024 + 64 * 1024;
+const PAYLOAD_BYTES: u64 = 1024 * 1024;
 
 /// The two sides of the embedded hub.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,9 +30,6 @@ const END: Duration = Duration::from_millis(100);
 /// The time in which connections that are cut off at the end must be closed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The bytes by which payloads of other publishers may be longer than those of this process.
-const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
-
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
     pub(super) bus: Bus,
@@ -149,12 +146,12 @@ fn report_bound(bus: &Bus, has_hub: bool, emit: &EventSink) {
     }
 }
 
-/// Returns how long a published payload can be, and somewhat more: publishers of the hub may send as much.
+/// Returns how long a payload that is published can be, since publishers of the hub may send as much. A body is longer
+/// than its payload by more than another vocabulary adds.
 fn largest_payload_bytes(policy: &Policy) -> u64 {
-    let bytes = match policy.encoding {
+    match policy.encoding {
         Encoding::Json => policy.body_bytes,
         // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
         Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
-    };
-    bytes.saturating_add(PAYLOAD_MARGIN_BYTES)
+    }
 }

@@ -7,6 +7,9 @@ use crate::support::{
     Gateway, MORE, Message, RawPeer, Subscriber, eventually, frame, frame_head, hub_endpoints, socket,
 };
 
+/// The default of `--max-body`.
+const BODY_BYTES: usize = 1 << 20;
+
 /// Messages that a hub must not pass on.
 fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     vec![
@@ -15,6 +18,7 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("9,600 frames", message(&vec![&b"frame"[..]; 9_600])),
         ("200,000 frames", message(&vec![&[b'f'; 200][..]; 200_000])),
         ("a topic of 1,025 bytes", message(&[&[b't'; 1_025], b"{}"])),
+        ("a payload of a byte more than a body", message(&[b"topic", &[b' '; BODY_BYTES + 1]])),
         ("a topic of 80 MB", message(&[&vec![b't'; 80_000_000], b"{}"])),
         ("a payload of 80 MB", message(&[b"topic", &vec![b' '; 80_000_000]])),
         ("a third frame of 80 MB", message(&[b"topic", b"{}", &vec![b' '; 80_000_000]])),
@@ -74,8 +78,7 @@ fn a_message_that_never_ends_is_not_kept() {
 
 /// MessagePack can be longer than the JSON that it stands for.
 #[test]
-fn the_largest_messages_of_the_gateway_pass_its_hub() {
-    const BODY_BYTES: usize = 1 << 20;
+fn a_publisher_may_send_the_largest_messages_of_a_gateway() {
     for (encoding, element) in [("json", "1,"), ("msgpack", "1.1,"), ("msgpack", "-0,"), ("msgpack", "1e1,")] {
         let (_directory, [publishers, subscribers]) = hub_endpoints();
         let builder = Gateway::serve().arguments(["--encoding", encoding]);
@@ -91,6 +94,10 @@ fn the_largest_messages_of_the_gateway_pass_its_hub() {
         });
         println!("{encoding} {element}: {} bytes of body, {} bytes of payload", body.len(), frames[1].len());
         assert_eq!(frames[0], b"large");
+        let mut publisher = RawPeer::speaking(&publishers, "PUB");
+        publisher.send_all(&message(&[b"relayed", &frames[1]]));
+        let mut received = std::iter::repeat_with(|| socket.recv_multipart(0).unwrap());
+        assert!(received.find(|received| received[0] == b"relayed").unwrap()[1] == frames[1]);
     }
 }
 
