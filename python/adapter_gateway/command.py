@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -91,6 +92,9 @@ def _switch(command: str, settings: Optional[Path]) -> None:
 
 Texts = Optional[Union[str, Sequence[str]]]
 
+#: Where to listen: as on the command line, or a listening socket, which stays with who made it.
+_Place = Union[str, socket.socket]
+
 
 class GatewayOptions(TypedDict, total=False):
     """The options of `adapter-gateway serve`, by their names. Those that are left out, or `None`, keep their defaults.
@@ -99,7 +103,7 @@ class GatewayOptions(TypedDict, total=False):
     """
 
     settings: Optional[Path]
-    listen: Texts
+    listen: Optional[Union[_Place, Sequence[_Place]]]
     plain: bool
     tls_cert: Optional[Path]
     tls_key: Optional[Path]
@@ -152,4 +156,6 @@ def texts(value: Any) -> list[str]:
         return [os.fspath(value)]
     if isinstance(value, (int, float)):
         return [str(value)]
+    if isinstance(value, socket.socket):
+        return [f"fd:{value.fileno()}"]
     return [text for one in value for text in texts(one)]

@@ -19,7 +19,6 @@ from .client import TIMEOUT_S, Client, ClientBase
 from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
-from .inherited import Listeners
 from .process import Deliveries, Event, GatewayProcess, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
@@ -65,7 +64,6 @@ class GatewayBase:
         on_event: Optional[Callable[[Event], object]] = None,
         until: Until = "ready",
         start_timeout: float = START_TIMEOUT_S,
-        replaceable: bool = False,
         restart: bool = False,
         extra_arguments: Sequence[str] = (),
         **options: Unpack[GatewayOptions],
@@ -76,7 +74,6 @@ class GatewayBase:
         who waits for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no
         `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
-        `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
         With `restart`, a gateway that ends although nobody asked it to is started again, ten times in a row at most.
         `extra_arguments` stand behind the options of `adapter-gateway serve`, which are the other arguments.
 
@@ -89,7 +86,6 @@ class GatewayBase:
         self._on_log: Optional[Callable[[str], object]] = None
         self._until: Until = until
         self._start_timeout_s = start_timeout
-        self._replaceable = replaceable
         self._restart = restart
         #: The seconds before each further start.
         self._pauses_s = _pauses_s()
@@ -100,7 +96,6 @@ class GatewayBase:
         drain_timeout = options.get("drain_timeout")
         #: How long a stop may take on a busy machine.
         self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else drain_timeout) + _STOP_MARGIN_S
-        self._listeners: Optional[Listeners] = None
         self._owner = os.getpid()
         self._process: Optional[GatewayProcess] = None
         #: The process that is about to be the one that counts.
@@ -328,24 +323,18 @@ class GatewayBase:
         return self._process
 
     def _command(self) -> tuple[list[str], list[int]]:
-        """Returns the command line, and the descriptors that it names. On the first call it opens the listening sockets
-        that are to outlive a process."""
-        options = dict(self._options)
-        listen = texts(options.get("listen") or ())
-        if self._replaceable:
-            self._listeners = self._listeners or Listeners(listen)
-            options["listen"] = listen = [f"fd:{number}" for number in self._listeners.descriptors()]
-        words = [str(find_binary()), "serve", *arguments(options), "--watch-stdin"]
+        """Returns the command line, and the descriptors that it names."""
+        words = [str(find_binary()), "serve", *arguments(self._options), "--watch-stdin"]
         with contextlib.suppress(AttributeError, OSError):
             # A fork in a C library keeps a copy of the pipe. So the gateway also watches this process, from kernel 5.3 on.
             os.close(os.pidfd_open(os.getpid()))
             words.append("--watch-parent")
-        return words + self._extra_arguments, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
+        inherited = [int(place[len("fd:") :]) for place in self._places() if place.startswith("fd:")]
+        return words + self._extra_arguments, inherited
 
-    def _close_listeners(self) -> None:
-        if self._listeners is not None:
-            self._listeners.close()
-            self._listeners = None
+    def _places(self) -> list[str]:
+        """Returns where to listen. A socket is `fd:N`. There are none for the defaults of the program."""
+        return texts(self._options.get("listen") or ())
 
 
 class Gateway(GatewayBase):
@@ -382,7 +371,6 @@ class Gateway(GatewayBase):
             try:
                 self._process = self._started(self._until, is_first=True)
             except BaseException:
-                self._close_listeners()
                 self._deliveries.call(None)
                 raise
 
@@ -397,10 +385,7 @@ class Gateway(GatewayBase):
             self._give_up_start()
             with self._turn:
                 self._is_stopping = before
-                try:
-                    return self._running().stop(self._stop_timeout_s)
-                finally:
-                    self._close_listeners()
+                return self._running().stop(self._stop_timeout_s)
 
     def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
@@ -438,12 +423,15 @@ class Gateway(GatewayBase):
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
 
         When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new one
-        does not start, the old one stays, and an error of `start` is raised. The gateway must be `replaceable`.
+        does not start, the old one stays, and an error of `start` is raised. All that `listen` has must be sockets of this
+        process, or `fd:N`, so that both can accept from them.
         """
         with self._waiting(), self._turn:
             old = self._running()
-            if self._listeners is None:
-                raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
+            if old.status is not None:
+                raise old.ended()
+            if not self._places() or not all(place.startswith("fd:") for place in self._places()):
+                raise GatewayError("only a gateway that listens on sockets of this process alone can be replaced")
             new = self._started(self._until)
             old.attach(lambda _: None)
             self._put(new)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional, get_args
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
-from .inherited import Lifeline
+from .lifeline import Lifeline
 
 Event = dict[str, Any]
 """An event as the gateway prints it. The page of reference lists the events and their fields."""

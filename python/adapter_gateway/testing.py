@@ -25,7 +25,7 @@ from .client import Client
 from .command import GatewayOptions, Unpack, find_binary
 from .errors import GatewayTimeoutError
 from .gateway import Gateway
-from .inherited import Lifeline
+from .lifeline import Lifeline
 from .process import KILL_TIMEOUT_S, LOG_LINES, Event
 from .settings import read_token
 

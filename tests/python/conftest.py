@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import pathlib
+import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -43,6 +44,13 @@ def options(settings: pathlib.Path) -> dict[str, Any]:
         "plain": True,
         "start_timeout": TIMEOUT_S,
     }
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A listening socket of the tests."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        yield listener
 
 
 @pytest.fixture

@@ -82,11 +82,11 @@ def at_once(count: int, work: Callable[[], Any]) -> list[Any]:
 
 
 @both
-def test_replacements_at_once_leave_one_process(kind, options, tmp_path):
-    options["connect"] = f"ipc://{tmp_path}/nobody"
+def test_replacements_at_once_leave_one_process(kind, options, listener, tmp_path):
+    options.update(connect=f"ipc://{tmp_path}/nobody", listen=listener)
     del options["bind"]
     pids = set()
-    with kind(replaceable=True, until="listening", on_event=lambda event: pids.add(event.get("pid")), **options) as one:
+    with kind(until="listening", on_event=lambda event: pids.add(event.get("pid")), **options) as one:
         assert all(result["event"] == "stopped" for result in at_once(3, one.replace))
     pids.discard(None)
     assert len(pids) == 4
@@ -95,7 +95,7 @@ def test_replacements_at_once_leave_one_process(kind, options, tmp_path):
 
 
 @both
-def test_a_stop_ends_a_replacement(kind, options, tmp_path, monkeypatch):
+def test_a_stop_ends_a_replacement(kind, options, listener, tmp_path, monkeypatch):
     pids = []
     process = adapter_gateway.gateway.GatewayProcess
 
@@ -105,9 +105,9 @@ def test_a_stop_ends_a_replacement(kind, options, tmp_path, monkeypatch):
         return one
 
     monkeypatch.setattr("adapter_gateway.gateway.GatewayProcess", made)
-    options["connect"] = f"ipc://{tmp_path}/nobody"
+    options.update(connect=f"ipc://{tmp_path}/nobody", listen=listener)
     del options["bind"]
-    with kind(replaceable=True, until="listening", **options) as gateway:
+    with kind(until="listening", **options) as gateway:
         # The new process never becomes ready.
         getattr(gateway, "_gateway", gateway)._until = "ready"
         replacing: list[Any] = []
@@ -121,7 +121,7 @@ def test_a_stop_ends_a_replacement(kind, options, tmp_path, monkeypatch):
     assert isinstance(replacing[0], GatewayError)
     for pid in pids:
         wait_for_end(pid)
-    with pytest.raises(GatewayError, match="not stopped"):
+    with pytest.raises(GatewayEndedError, match="status 0"):
         gateway.replace()
 
 
@@ -200,11 +200,13 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @both
-@pytest.mark.parametrize("replaceable", [False, True])
-def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog, monkeypatch):
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_a_gateway_that_ends_is_started_again(kind, options, listener, is_inherited, caplog, monkeypatch):
+    if is_inherited:
+        options["listen"] = listener
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.05)
     seen: list[dict[str, Any]] = []
-    with kind(restart=True, replaceable=replaceable, on_event=seen.append, **options) as gateway:
+    with kind(restart=True, on_event=seen.append, **options) as gateway:
         events = gateway.events()
         pids = [gateway.pid]
         for _ in range(2):

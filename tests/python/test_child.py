@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,10 +21,11 @@ from test_launcher import wait_for_end
 from adapter_gateway import Gateway, GatewayEndedError, GatewayError
 
 HEAD = """
-import os, signal, sys, threading, time
+import os, signal, socket, sys, threading, time
 from adapter_gateway import Gateway, GatewayError
 
-options = dict(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout=60)
+listener = socket.create_server(("127.0.0.1", 0))
+options = dict(settings={settings!r}, listen=listener, bind={bind!r}, plain=True, start_timeout=60)
 """
 
 
@@ -37,7 +40,7 @@ def run(script: str, options: dict[str, Any]) -> str:
 
 LEFT = """
 def serve():
-    gateway = Gateway(replaceable=True, until="listening", **options)
+    gateway = Gateway(until="listening", **options)
     try:
         with gateway:
             yield gateway
@@ -263,7 +266,7 @@ def test_a_question_is_not_answered_by_the_answer_to_another_one(kind, options, 
 
 
 @both
-def test_a_relative_path_means_the_same_file_for_ever(kind, options, settings, tmp_path, monkeypatch):
+def test_a_relative_path_means_the_same_file_for_ever(kind, options, settings, listener, tmp_path, monkeypatch):
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
     monkeypatch.chdir(tmp_path)
     options["connect"] = f"ipc://{tmp_path}/hub"
@@ -271,8 +274,8 @@ def test_a_relative_path_means_the_same_file_for_ever(kind, options, settings, t
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / settings.name).write_text("OPEN_REST_API = False\n")
-    options.update(settings=settings.name, plain=False, cert_dir="certificates")
-    with kind(replaceable=True, restart=True, until="listening", **options) as gateway:
+    options.update(settings=settings.name, plain=False, cert_dir="certificates", listen=listener)
+    with kind(restart=True, until="listening", **options) as gateway:
         monkeypatch.chdir(elsewhere)
         assert gateway.certificate == tmp_path / "certificates" / "gateway-cert.pem"
         client = gateway.client()
@@ -286,12 +289,17 @@ def test_a_relative_path_means_the_same_file_for_ever(kind, options, settings, t
 
 
 @both
-@pytest.mark.parametrize("wildcard", ["0.0.0.0:0", "[::]:0"])
-@pytest.mark.parametrize("replaceable", [False, True])
-def test_a_wildcard_address_has_a_url_and_a_client(kind, options, wildcard, replaceable, post):
-    options.update(listen=wildcard, plain=False)
-    with kind(replaceable=replaceable, **options) as gateway:
-        host = "127.0.0.1" if "." in wildcard else "[::1]"
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_a_wildcard_address_has_a_url_and_a_client(kind, options, wildcard, is_inherited, post):
+    is_ipv6 = wildcard == "::"
+    options.update(listen="[::]:0" if is_ipv6 else "0.0.0.0:0", plain=False)
+    with contextlib.ExitStack() as stack:
+        if is_inherited:
+            family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+            options["listen"] = stack.enter_context(socket.create_server((wildcard, 0), family=family))
+        gateway = stack.enter_context(kind(**options))
+        host = "[::1]" if is_ipv6 else "127.0.0.1"
         assert gateway.url.startswith(f"https://{host}:")
         assert post(gateway.url, gateway.certificate) == 200
         client = gateway.client(timeout_s=TIMEOUT_S)

@@ -6,25 +6,19 @@ import asyncio
 import contextlib
 import http.client
 import json
-import os
 import pathlib
-import signal
 import socket
-import stat
-import subprocess
-import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import MESSAGE, TIMEOUT_S, TOKEN
-from test_launcher import wait_for_end
+from conftest import ENABLED, MESSAGE, TIMEOUT_S, TOKEN
 
 import adapter_gateway.aio
 from adapter_gateway import Gateway, GatewayEndedError, GatewayError, find_binary
-from adapter_gateway.inherited import Listeners
 
 
 @pytest.fixture
@@ -37,9 +31,9 @@ def hub(tmp_path: pathlib.Path, settings: pathlib.Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def replaceable(options: dict[str, Any], hub: str) -> dict[str, Any]:
+def replaceable(options: dict[str, Any], hub: str, listener: socket.socket) -> dict[str, Any]:
     del options["bind"]
-    return {**options, "connect": hub, "replaceable": True}
+    return {**options, "connect": hub, "listen": listener}
 
 
 class Senders:
@@ -91,13 +85,20 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def unix_server(path: pathlib.Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(4096)
+    return listener
+
+
 @pytest.mark.parametrize("unix", [False, True])
 @pytest.mark.parametrize("io", ["epoll", "auto"])
 def test_no_connection_is_refused(replaceable, tmp_path, unix, io):
     events: list[dict[str, Any]] = []
     path = tmp_path / "gateway.sock"
     if unix:
-        replaceable["listen"] = f"unix:{path}"
+        replaceable["listen"] = unix_server(path)
     with Gateway(on_event=events.append, io=io, **replaceable) as gateway:
         url, pids, accepted, longest_s = gateway.url, {gateway.pid}, 0, 0.0
         if unix:
@@ -127,7 +128,12 @@ def test_no_connection_is_refused(replaceable, tmp_path, unix, io):
     # The events of a process come when it is the one that counts.
     names = [event["event"] for event in events if event["event"] in ("listening", "ready", "not-ready", "stopped")]
     assert names == ["listening", "ready"] * 4 + ["not-ready", "stopped"]
-    assert not path.exists()
+    # The socket belongs to who made it.
+    with contextlib.closing(replaceable["listen"]) as listener:
+        if unix:
+            assert path.exists() and listener.getsockname() == str(path)
+        with socket.socket(listener.family) as client:
+            client.connect(listener.getsockname())
 
 
 def test_a_new_process_that_does_not_start_changes_nothing(replaceable, settings, monkeypatch, post, tmp_path):
@@ -148,9 +154,18 @@ def test_a_new_process_that_does_not_start_changes_nothing(replaceable, settings
         assert post(gateway.url) == 200
 
 
-def test_only_what_is_replaceable_is_replaced(options):
-    with Gateway(**options) as gateway, pytest.raises(GatewayError, match="replaceable"):
-        gateway.replace()
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0", "both"])
+def test_only_what_listens_on_sockets_of_the_caller_is_replaced(options, listen):
+    if listen is None:
+        # The default ports may be taken. While the API is off, nothing listens there.
+        options["settings"].write_text("")
+    until = "started" if listen is None else "ready"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        options["listen"] = [listener, "127.0.0.1:0"] if listen == "both" else listen
+        with Gateway(until=until, **options) as gateway:
+            assert len(gateway.listeners) == {None: 0, "both": 2}.get(listen, 1)
+            with pytest.raises(GatewayError, match="sockets of this process alone"):
+                gateway.replace()
 
 
 def test_asyncio_replaces_too(replaceable, post):
@@ -165,91 +180,24 @@ def test_asyncio_replaces_too(replaceable, post):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("replaceable", [False, True])
-def test_an_inherited_socket_is_passed_on(options, post, replaceable):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        options["listen"] = f"fd:{listener.fileno()}"
-        with Gateway(replaceable=replaceable, **options) as gateway:
-            assert gateway.url.startswith(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-            assert post(gateway.url) == 200
-
-
-def test_listeners_take_over_what_is_stale(tmp_path):
-    path = tmp_path / "socket"
-    place = f"unix:{path}"
-    with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(str(path))
-    first = Listeners([place])
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(OSError, match="cannot listen on unix:"):
-        Listeners([place])
-    # Who has replaced the file keeps it.
-    path.unlink()
-    second = Listeners([place])
-    first.close()
-    assert path.exists()
-    second.close()
-    assert not path.exists()
-    path.write_text("no socket")
-    with pytest.raises(OSError, match="cannot listen on unix:"):
-        Listeners([place])
-    assert path.read_text() == "no socket"
-
-
-def test_listeners_leave_a_socket_to_who_is_about_to_listen(tmp_path, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.inherited._LISTENS_WITHIN_S", TIMEOUT_S)
-    path = tmp_path / "socket"
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
-        threading.Timer(0.1, bound.listen).start()
-        with pytest.raises(OSError, match="cannot listen on unix:.*in use"):
-            Listeners([f"unix:{path}"])
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(path))
-
-
-def test_listeners_refuse_what_they_cannot_open():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(OSError, match=f"cannot listen on {place}"):
-            Listeners([place])
-    for text in ("127.0.0.1", ":80", "localhost:http", "unix:", "unix:@name", "fd:"):
-        with pytest.raises(ValueError):
-            Listeners([text])
-    with pytest.raises(OSError, match="cannot listen on fd:12345: Bad file"):
-        Listeners(["fd:12345"])
-    listeners = Listeners(["localhost:0", "127.0.0.1:0"])
-    assert len(listeners.descriptors()) >= 2
-    listeners.close()
-    assert listeners.descriptors() == []
-
-
-FORKING = """
-import os, sys, time
-from adapter_gateway import Gateway
-
-gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", plain=True, bind={bind!r}, replaceable=True)
-gateway.start()
-forked, fork = os.pipe()
-child = os.fork()
-if child == 0:
-    # The copies of this process are closed by now.
-    os.write(fork, b"!")
-    time.sleep(1000)
-os.read(forked, 1)
-print(gateway.pid, child, gateway.url, flush=True)
-os._exit(0)
-"""
-
-
-def test_a_fork_keeps_no_port(options, post):
-    script = FORKING.format(settings=str(options["settings"]), bind=options["bind"])
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as launcher:
-        assert launcher.stdout is not None
-        pid, child, url = launcher.stdout.readline().split()
-        try:
-            wait_for_end(int(pid))
-            with pytest.raises(OSError, match="refused"):
-                post(url)
-        finally:
-            os.kill(int(child), signal.SIGKILL)
+@pytest.mark.parametrize("kind", ["fd", "ipv4", "ipv6", "unix"])
+def test_a_socket_of_the_caller_is_passed_on(replaceable, settings, tmp_path, kind):
+    """It works while its connections are refused by the settings, and when they no longer are."""
+    if kind == "unix":
+        made = unix_server(tmp_path / "socket")
+    else:
+        host, family = ("::1", socket.AF_INET6) if kind == "ipv6" else ("127.0.0.1", socket.AF_INET)
+        made = socket.create_server((host, 0), family=family)
+    settings.write_text("")
+    with made as listener:
+        replaceable["listen"] = f"fd:{listener.fileno()}" if kind == "fd" else [listener]
+        with Gateway(until="started", **replaceable) as gateway:
+            settings.write_text(ENABLED)
+            gateway.wait_until("ready", TIMEOUT_S)
+            assert gateway.socket == (str(tmp_path / "socket") if kind == "unix" else None)
+            if kind != "unix":
+                assert urllib.parse.urlsplit(gateway.url).port == listener.getsockname()[1]
+            gateway.client().send("t", {})
+            assert gateway.replace()["accepted"] == 1
+            gateway.client().send("t", {})
+        assert listener.fileno() >= 0
