@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import Any, Optional
 
 #: The topic and the payload of a message, as they were given to `send_many`.
 Message = tuple[str, Any]
@@ -78,7 +78,7 @@ class OutcomeUnknownError(SendError, ConnectionError):
     """
 
 
-class _Outcome:
+class Outcome:
     """What became of one message of `send_many`: it was accepted, it was refused, or nobody knows.
 
     It is true in a condition if the message was accepted.
@@ -117,37 +117,6 @@ class _Outcome:
 
     def __repr__(self) -> str:
         return f"<Outcome {'accepted' if self.error is None else f'{type(self.error).__name__}: {self.error}'}>"
-
-
-if TYPE_CHECKING:
-    # One class each lets a type checker conclude from `refused` what `error` is.
-    class Accepted(_Outcome):
-        error: None
-        accepted: Literal[True]
-        refused: Literal[False]
-        unknown: Literal[False]
-
-        def __bool__(self) -> Literal[True]: ...
-
-    class Refused(_Outcome):
-        error: RefusedError
-        accepted: Literal[False]
-        refused: Literal[True]
-        unknown: Literal[False]
-
-        def __bool__(self) -> Literal[False]: ...
-
-    class Unknown(_Outcome):
-        error: OutcomeUnknownError
-        accepted: Literal[False]
-        refused: Literal[False]
-        unknown: Literal[True]
-
-        def __bool__(self) -> Literal[False]: ...
-
-    Outcome = Union[Accepted, Refused, Unknown]
-else:
-    Outcome = _Outcome
 
 
 class BinaryNotFoundError(GatewayError, FileNotFoundError):

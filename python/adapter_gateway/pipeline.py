@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import Callable, Optional, cast
+from typing import Callable, Optional
 
 from .answers import DISABLED, OFF, Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message, content
-from .errors import NotSentError, Outcome, OutcomeUnknownError, RefusedError, _Outcome
+from .errors import NotSentError, Outcome, OutcomeUnknownError, RefusedError
 
 #: The most bytes of requests that wait for their answers. One request may be larger.
 IN_FLIGHT_BYTES = 1024 * 1024
@@ -34,7 +34,7 @@ TOKEN_PAUSE_S = 0.5
 Renewed = Callable[[Endpoint], tuple[Optional[Endpoint], bool]]
 
 
-class Entry(_Outcome):
+class Entry(Outcome):
     """A message that was taken from the iterable. When it is done, it is its own outcome."""
 
     __slots__ = ("content", "end", "is_done")
@@ -127,13 +127,13 @@ class Pipeline:
     def outcomes(self) -> list[Outcome]:
         """Returns the outcomes that are there, in the order of the iterable, each once."""
         order = self._order
-        ready = []
+        ready: list[Outcome] = []
         while order and order[0].is_done:
             entry = order.popleft()
             self._held_bytes -= len(entry.content)
             entry.content = b""
             ready.append(entry)
-        return cast("list[Outcome]", ready)
+        return ready
 
     # What the connection does.
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TypedDict
 
-from adapter_gateway import Client, Gateway, GatewayOptions, OutcomeUnknownError, RefusedError, aio, testing
+from adapter_gateway import Client, Gateway, GatewayOptions, RefusedError, SendError, aio, testing
 
 
 class Hello(TypedDict):
@@ -26,22 +26,13 @@ def outcomes(client: Client) -> list[int]:
     statuses = []
     with contextlib.closing(client.send_many([("t", {}), ("t", "{}")])) as found:
         for outcome in found:
-            if outcome.refused:
-                # pyright does not narrow a union by the truth of a member, but by its comparison with a literal.
-                refused: RefusedError = outcome.error  # pyright: ignore[reportAssignmentType]
-                statuses.append(refused.status)
-            if outcome.refused is True:
-                statuses.append(outcome.error.status)
-            elif outcome.unknown is True:
-                unknown: OutcomeUnknownError = outcome.error
-                print(unknown)
-            elif outcome.accepted is True:
-                nothing: None = outcome.error
-                print(nothing)
             if isinstance(outcome.error, RefusedError):
                 statuses.append(outcome.error.status)
-            elif not outcome:
-                print(outcome.error.message, outcome.message)
+            elif outcome.error is not None:
+                unknown: SendError = outcome.error
+                print(unknown.message, outcome.message)
+            elif outcome and outcome.accepted and not outcome.refused and not outcome.unknown:
+                outcome.check()
     return statuses
 
 
