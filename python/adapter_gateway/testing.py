@@ -96,10 +96,9 @@ class GatewayForTests:
         self._encoding = options.get("encoding") or "json"
         #: Its lock guards all below.
         self._changed = threading.Condition()
-        #: Events and log of the test that runs, and all lines of `listen`, with how many of them came before that test.
+        #: Events and log in their order, and the lines of `listen`.
         self._told: list[str] = []
         self._received: list[str] = []
-        self._received_before = 0
 
     @property
     def url(self) -> str:
@@ -117,12 +116,11 @@ class GatewayForTests:
         return self.launcher.certificate
 
     def messages(self, topic: str = "", timeout_s: float = 5.0) -> Iterator[tuple[str, Any]]:
-        """Returns an iterator over all messages since the fixture began whose topic begins with this one, as topic and
-        payload.
+        """Returns an iterator over all messages since the start whose topic begins with this one, as topic and payload.
 
         If the next one does not come within this time, it raises `GatewayTimeoutError`.
         """
-        position, others = self._received_before, 0
+        position, others = 0, 0
         end = time.monotonic() + timeout_s
         while self._has_received(position + 1, end):
             name, _, payload = self._received[position].partition("\t")
@@ -149,21 +147,8 @@ class GatewayForTests:
             time.sleep(_POLL_S)
 
     def report(self) -> str:
-        """Returns the events and the log since the fixture began, in the order in which they came."""
+        """Returns the events and the log since the start, in the order in which they came."""
         return "\n".join(self._told)
-
-    def begin(self) -> None:
-        """Makes `messages` and `report` begin here, for another test, behind all that was accepted before."""
-        end = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < end:
-            stats = self.launcher.stats()
-            is_published = stats["accepted"] == stats["published"]
-            if is_published and stats["published"] + stats["hub"]["forwarded"] <= len(self._received):
-                break
-            time.sleep(_POLL_S)
-        with self._changed:
-            self._told.clear()
-            self._received_before = len(self._received)
 
     def _has_received(self, count: int, end: float) -> bool:
         with self._changed:

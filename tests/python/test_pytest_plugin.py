@@ -73,35 +73,29 @@ def test_one(gateway):
     assert "2 passed" in printed
 
 
-def test_one_gateway_for_a_session(run):
+def test_the_fixture_of_the_page_shares_a_gateway(run):
+    page = (REPOSITORY / "docs" / "ci.md").read_text()
+    fixture = page.split('```python\n@pytest.fixture(scope="session")\n')[1].split("```")[0]
     printed = run(
-        """\
-import pytest
-pytestmark = pytest.mark.gateway(scope="session")
-pids = []
+        f"""\
+import adapter_gateway.testing, pytest
+pids = set()
+
+@pytest.fixture(scope="session")
+{fixture}
 
 @pytest.mark.parametrize("number", range(3))
-def test_shared(gateway, number):
-    pids.append(gateway.launcher.pid)
-    assert len(set(pids)) == 1
-    gateway.client.send("a", {"n": number})
-    assert next(gateway.messages()) == ("a", {"n": number})
+def test_shared(shared, number):
+    pids.add(shared.launcher.pid)
+    assert len(pids) == 1
+    shared.client.send(f"a/{{number}}", {{"n": number}})
+    assert next(shared.messages(f"a/{{number}}")) == (f"a/{{number}}", {{"n": number}})
 
-@pytest.mark.gateway(check="strict")
-def test_other_options(gateway):
-    assert gateway.launcher.pid not in pids
-
-@pytest.mark.gateway(scope="function")
 def test_of_its_own(gateway):
     assert gateway.launcher.pid not in pids
-
-@pytest.mark.gateway(scope="module")
-def test_wrong(gateway):
-    pass
 """
     )
-    assert "5 passed, 1 error" in printed
-    assert "the scope of a gateway is function or session, and not 'module'" in printed
+    assert "4 passed" in printed, printed
 
 
 def test_a_failure_shows_events_and_log(run):
