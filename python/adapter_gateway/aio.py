@@ -26,9 +26,6 @@ __all__ = ["Client", "Gateway"]
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
 
-#: Seconds for which a thread waits, where the event loop cannot wait for sockets.
-_THREAD_S = 0.05
-
 _Client = TypeVar("_Client", bound="Client")
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 _Result = TypeVar("_Result")
@@ -178,26 +175,20 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = Non
         return await in_thread(step.block, Connection.close)
     loop = asyncio.get_running_loop()
     change = change or asyncio.Event()
-    number = -1 if step.waiting is None else step.waiting.fileno()
-    until = step.until
+    number = None if step.waiting is None else step.waiting.fileno()
     timer = None
     try:
-        if number >= 0:
-            try:
-                loop.add_reader(number, change.set)
-                if step.write:
-                    loop.add_writer(number, change.set)
-            except NotImplementedError:
-                number = -1
-                until = min(until or float("inf"), time.monotonic() + _THREAD_S)
-                loop.run_in_executor(None, step._replace(until=until).block).add_done_callback(lambda _: change.set())
-        if until is not None:
-            timer = loop.call_later(until - time.monotonic(), change.set)
+        if number is not None:
+            loop.add_reader(number, change.set)
+            if step.write:
+                loop.add_writer(number, change.set)
+        if step.until is not None:
+            timer = loop.call_later(step.until - time.monotonic(), change.set)
         await change.wait()
     finally:
         if timer is not None:
             timer.cancel()
-        if number >= 0:
+        if number is not None:
             loop.remove_reader(number)
             loop.remove_writer(number)
     return None

@@ -50,18 +50,12 @@ class Wait(NamedTuple):
 
     def block(self, also: Optional[socket.socket] = None) -> None:
         """Waits in this thread, also for something to read from another socket."""
-        wait_s = None if self.until is None else max(0.0, self.until - time.monotonic())
-        read = [one for one in (self.waiting, also) if one is not None]
-        write = [self.waiting] if self.write and self.waiting is not None else []
-        if hasattr(select, "poll"):
-            poll = select.poll()
-            for one in read:
-                poll.register(one, select.POLLIN | select.POLLOUT if one in write else select.POLLIN)
-            poll.poll(None if wait_s is None else wait_s * 1000)
-        elif read:
-            select.select(read, write, (), wait_s)
-        else:
-            time.sleep(wait_s or 0.0)
+        poll = select.poll()
+        if self.waiting is not None:
+            poll.register(self.waiting, select.POLLIN | select.POLLOUT if self.write else select.POLLIN)
+        if also is not None:
+            poll.register(also, select.POLLIN)
+        poll.poll(None if self.until is None else 1000 * max(0.0, self.until - time.monotonic()))
 
 
 class Connect(NamedTuple):

@@ -362,8 +362,6 @@ class Gateway(GatewayBase):
         Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
         do not switch it on, and `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over.
         """
-        if os.name != "posix":
-            raise GatewayError("the gateway runs on Linux alone")
         with self._waiting(), self._turn:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")

@@ -18,8 +18,7 @@ def _close_copies() -> None:
         lifeline.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_copies)
+os.register_at_fork(after_in_child=_close_copies)
 
 
 class Lifeline:

@@ -39,7 +39,7 @@ def read_token(file: Path) -> str:
     """
     try:
         # Without this flag, a FIFO is opened only when somebody writes to it.
-        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as opened:
+        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise SettingsError(f"{file}: it is not a regular file")
             source = opened.read(_FILE_BYTES + 1)
