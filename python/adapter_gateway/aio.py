@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from . import gateway as blocking
@@ -224,16 +224,15 @@ class Gateway(blocking.GatewayBase):
     ...     print(gateway.url)
 
     All is as with `adapter_gateway.Gateway`, except that what waits is awaited. `on_event` is called in the event loop,
-    which ends if it raises `SystemExit` or `KeyboardInterrupt`. If the loop ends before the block, the gateway stops.
+    which ends if it raises `SystemExit` or `KeyboardInterrupt`.
     """
 
     _loop: Optional[asyncio.AbstractEventLoop] = None
-    _guard: Optional[asyncio.Task[None]] = None
 
     wait_until = _awaited(blocking.Gateway.wait_until)
     stats = _awaited(blocking.Gateway.stats)
     reload = _awaited(blocking.Gateway.reload)
-    _stop = _awaited(blocking.Gateway.stop)
+    stop = _awaited(blocking.Gateway.stop)
 
     async def __aenter__(self: _Gateway) -> _Gateway:
         await self.start()
@@ -247,26 +246,15 @@ class Gateway(blocking.GatewayBase):
     async def start(self) -> None:
         """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
         self._loop = asyncio.get_running_loop()
+        starting = asyncio.wrap_future(started(lambda: blocking.Gateway.start(self)))  # type: ignore[arg-type]
         try:
-            await _awaited(blocking.Gateway.start)(self)
+            await asyncio.shield(starting)
         except asyncio.CancelledError:
-            self._is_stopping = True
+            self._give_up()
             with contextlib.suppress(GatewayError):
-                await self._stop()
+                await starting
+                await self.stop()
             raise
-        self._guard = self._loop.create_task(self._end_with_loop())
-
-    async def stop(self) -> Event:
-        """Stops the gateway, and returns its event `stopped`, as `adapter_gateway.Gateway.stop` does."""
-        try:
-            return await self._stop()
-        finally:
-            if self._guard is not None:
-                self._guard.cancel()
-
-    def events(self) -> AsyncIterator[Event]:
-        """Returns an iterator over the events from now on, as `adapter_gateway.Gateway.events` does."""
-        return _until_none(self._fill(asyncio.Queue()))
 
     async def replace(self) -> Event:
         """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
@@ -276,35 +264,24 @@ class Gateway(blocking.GatewayBase):
         try:
             return await _awaited(blocking.Gateway.replace)(self)
         except asyncio.CancelledError:
-            self._give_up_start()
+            if self._starting is not None:
+                self._starting.let_go()
             raise
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, as `adapter_gateway.Gateway.client` does."""
         return self._client(Client, certificate, timeout_s)
 
-    async def _end_with_loop(self) -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            if self._process is not None:
-                self._process.let_go()
-
-    def _deliver(self, event: Optional[Event]) -> None:
+    def _deliver(self, event: Event) -> None:
         assert self._loop is not None
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver_in_loop, event)
 
-    def _deliver_in_loop(self, event: Optional[Event]) -> None:
+    def _deliver_in_loop(self, event: Event) -> None:
         try:
             super()._deliver(event)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
             self._deliveries.failed(error)
-
-
-async def _until_none(events: asyncio.Queue[Optional[Event]]) -> AsyncIterator[Event]:
-    while (event := await events.get()) is not None:
-        yield event

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import email.utils
 import json
 import re
 from typing import NamedTuple, Optional
 
-from .errors import Message, RefusedError
+from .endpoint import Message
+from .errors import RefusedError
 
 #: The most bytes of the head and of the body of an answer. Those of the gateway have some hundred bytes; a proxy
 #: before it may add to them.
@@ -67,20 +67,10 @@ class Answer(NamedTuple):
                 detail = _HTTPS_ONLY.decode()
             elif self.status == 400:
                 detail += "; is it an https address?"
-        return RefusedError(self.status, kind, detail, pointer, self.retry_after_s(), message)
-
-    def retry_after_s(self) -> float | None:
-        """Returns the seconds of `Retry-After` (RFC 9110 section 10.2.3). A date counts from that of the answer."""
-        value = self.fields.get("retry-after")
-        if value is None:
-            return None
-        if _LENGTH.match(value):
-            return float(value)
-        try:
-            dates = [email.utils.parsedate_to_datetime(date) for date in (value, self.fields.get("date", ""))]
-            return max(0.0, dates[0].timestamp() - dates[1].timestamp())
-        except (TypeError, ValueError, IndexError, OverflowError):
-            return None
+        # RFC 9110 section 10.2.3. The gateway never gives a date instead of seconds.
+        after = self.fields.get("retry-after", "")
+        retry_after_s = float(after) if _LENGTH.match(after) else None
+        return RefusedError(self.status, kind, detail, pointer, retry_after_s, message)
 
 
 class AnswerReader:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-#: The topic and the payload of a message, as they were given to `send_many`.
-Message = tuple[str, Any]
+from .endpoint import Message
 
 
 class GatewayError(Exception):

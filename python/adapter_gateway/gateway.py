@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
 import pathlib
-import queue
 import signal
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
 from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
 from .endpoint import Path
-from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
-from .process import Deliveries, Event, GatewayProcess, Until, rest_s
+from .errors import GatewayDisabledError, GatewayError
+from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, Until
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -35,24 +34,15 @@ _STOP_MARGIN_S = 2.5
 """How long each of the two requests to stop may take, beside `drain_timeout`."""
 
 _FIRST_PAUSE_S, _PAUSE_LIMIT_S = 0.5, 60.0
-"""How long before the first of several starts that follow on each other, which doubles from start to start, and the most."""
-
-_RESTARTS = 10
-"""How many starts follow on each other at most."""
+"""How long before a gateway that has ended is started again: first, and at most. It doubles from start to start."""
 
 _STABLE_S = 60.0
-"""How long a gateway has run for the count of starts to begin anew."""
+"""How long a gateway has run for the pause to be the first one again."""
 
 _log = logging.getLogger("adapter_gateway")
 
 _Client = TypeVar("_Client", bound=ClientBase)
-_Queue = TypeVar("_Queue", bound=Any)
-_Result = TypeVar("_Result")
 _Gateway = TypeVar("_Gateway", bound="Gateway")
-
-
-def _pauses_s() -> Iterator[float]:
-    return (min(_FIRST_PAUSE_S * 2.0**number, _PAUSE_LIMIT_S) for number in range(_RESTARTS))
 
 
 class GatewayBase:
@@ -65,7 +55,6 @@ class GatewayBase:
         until: Until = "ready",
         start_timeout: float = START_TIMEOUT_S,
         restart: bool = False,
-        extra_arguments: Sequence[str] = (),
         **options: Unpack[GatewayOptions],
     ) -> None:
         """Keeps what the start needs.
@@ -74,8 +63,8 @@ class GatewayBase:
         who waits for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no
         `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
-        With `restart`, a gateway that ends although nobody asked it to is started again, ten times in a row at most.
-        `extra_arguments` stand behind the options of `adapter-gateway serve`, which are the other arguments.
+        With `restart`, a gateway that ends although nobody asked it to is started again, after pauses of a minute at most.
+        The other arguments are the options of `adapter-gateway serve`.
 
         Raises `TypeError` for an option that `serve` does not have.
         """
@@ -87,9 +76,8 @@ class GatewayBase:
         self._until: Until = until
         self._start_timeout_s = start_timeout
         self._restart = restart
-        #: The seconds before each further start.
-        self._pauses_s = _pauses_s()
-        self._extra_arguments = list(extra_arguments)
+        #: How long before the next further start.
+        self._pause_s = _FIRST_PAUSE_S
         # The directory of this process may change before a file is used once more.
         absolute = {name: os.path.abspath(options[name]) for name in FILES if options.get(name)}  # type: ignore[literal-required]
         self._options: dict[str, Any] = {**options, **absolute}
@@ -100,14 +88,15 @@ class GatewayBase:
         self._process: Optional[GatewayProcess] = None
         #: The process that is about to be the one that counts.
         self._starting: Optional[GatewayProcess] = None
+        #: Whether the gateway was asked to stop.
         self._is_stopping = False
         #: Whether the process has ended, and no other one takes its place.
         self._has_ended = False
         #: Held by one start, replacement or stop at a time. A signal handler may stop what its thread has begun.
         self._turn = threading.RLock()
+        #: Held by who waits for the answer to a signal.
+        self._asking = threading.RLock()
         self._deliveries = Deliveries()
-        #: The queues of the iterators over events, as long as somebody has the iterator.
-        self._queues: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def url(self) -> str:
@@ -160,106 +149,134 @@ class GatewayBase:
     # What a call that waits is made of.
 
     @contextlib.contextmanager
-    def _waiting(self, settles: bool = True) -> Iterator[None]:
+    def _waiting(self) -> Iterator[None]:
         """Surrounds what waits. It settles what the functions of the user have been called with."""
         self._check_process()
         if self._deliveries.thread is threading.current_thread():
             raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
         if sys.is_finalizing():
-            # The other threads are frozen, perhaps with a lock held.
+            # A thread of the user may be frozen with a lock held.
             self._turn, self._deliveries.changed = threading.RLock(), threading.Condition()
         try:
             yield
         finally:
-            if settles:
-                self._deliveries.settle()
+            self._deliveries.settle()
+
+    def _wait_for(
+        self,
+        what: str,
+        has_come: Callable[[], object],
+        timeout_s: Optional[float],
+        process: Optional[GatewayProcess] = None,
+    ) -> None:
+        """Waits for what this process brings about, or the one that counts, whichever that is.
+
+        Raises an error if it has not come in time, or can no longer come, and what a function of the user raised.
+        """
+        deliveries = self._deliveries
+
+        def is_over() -> bool:
+            return self._has_ended if process is None else process.status is not None
+
+        with deliveries.changed:
+            deliveries.changed.wait_for(lambda: has_come() or is_over() or deliveries.raised is not None, timeout_s)
+            if not has_come():
+                found = process or self._running()
+                raise deliveries.raised or (found.ended() if is_over() else found.late(what, timeout_s))
 
     def _ask(self, number: signal.Signals, answer: str) -> Event:
-        with self._waiting(settles=self._on_event is not None):
-            return self._running().ask(number, answer, ANSWER_TIMEOUT_S)
+        with self._waiting(), self._asking, self._deliveries.changed:
+            process = self._running()
+            before = process.ask(number, answer)
+            what = f"the event `{answer}`"
+            self._wait_for(what, lambda: process.last.get(answer) is not before, ANSWER_TIMEOUT_S, process)
+            return process.last[answer]
 
-    def _has_successor(self, ended: GatewayProcess, timeout_s: Optional[float]) -> bool:
-        """Waits until another process has taken the place of this one, or none will."""
-        with self._deliveries.changed:
-            if not sys.is_finalizing():
-                self._deliveries.changed.wait_for(lambda: self._has_ended or self._process is not ended, timeout_s)
-            return self._process is not ended
+    def _start_process(self) -> None:
+        """Starts a process, and makes it the one that counts when it is where `until` says."""
+        process = self._spawned()
 
-    def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
-        process = GatewayProcess(*self._command(), self._deliveries, self._on_log, self._take_end)
-        self._starting = process
-        try:
+        def has_started() -> bool:
             if self._is_stopping:
                 raise GatewayError("the gateway was asked to stop")
-            if is_first:
-                # What comes before the start is complete tells why it is not.
-                process.attach(self._take)
-            process.wait_until(until, self._start_timeout_s, is_start=True)
-            if is_first:
-                self._deliveries.settle()
+            if self._until != "started" and process.status is None:
+                process.check_enabled()
+            return process.has_reached(self._until)
+
+        try:
+            self._wait_for(f"`{self._until}`", has_started, self._start_timeout_s, process)
+            self._deliveries.settle()
         except BaseException as error:
+            self._starting = None
             with contextlib.suppress(GatewayError):
                 process.stop(self._stop_timeout_s)
             if isinstance(error, GatewayDisabledError):
                 # Its log may arrive after the event.
                 raise GatewayDisabledError(error.what, error.reason, process.log) from None
             raise
-        finally:
-            self._starting = None
-        return process
+        self._put(process)
 
-    def _give_up_start(self) -> None:
-        """Ends a process that is about to start. Who waits for it is told."""
-        if self._starting is not None:
-            self._starting.let_go()
+    def _give_up(self) -> None:
+        """Ends a start, and further ones. Who waits for it is told."""
+        with self._deliveries.changed:
+            self._is_stopping = True
+            self._deliveries.changed.notify_all()
+
+    def _spawned(self) -> GatewayProcess:
+        # No event comes before the process is known.
+        with self._deliveries.changed:
+            self._starting = GatewayProcess(self._command(), self._deliveries, self._take, self._on_log, self._take_end)
+            return self._starting
 
     def _put(self, process: GatewayProcess) -> None:
         """Makes this process the one that counts."""
         with self._deliveries.changed:
-            if self._has_ended:
-                self._has_ended = False
-                self._deliveries.begin()
-            self._process = process
+            self._process, self._starting = process, None
             self._deliveries.changed.notify_all()
-        process.attach(self._take)
 
     def _take_end(self, ended: GatewayProcess) -> None:
-        """Starts a process in the place of one that has ended, unless it was asked to, somebody else does, or stops."""
+        """Tells of the end of a process, if nobody asked for it, and starts another one in its place with `restart`."""
         with self._turn:
             # A start that fails is told by its error.
-            is_restarted = self._process is ended and self._restart and ended.status != 0
+            counts = self._process is ended
         error: Exception = ended.ended()
-        if is_restarted and time.monotonic() - ended.started_at >= _STABLE_S:
-            self._pauses_s = _pauses_s()
-        while is_restarted and self._process is ended and not ended.is_let_go.is_set():
-            pause_s = next(self._pauses_s, None)
-            if pause_s is None:
-                level, then = logging.ERROR, "it is not started again, since it ended too often"
-            else:
-                level, then = logging.WARNING, f"it is started again in {pause_s:g} s"
+        if time.monotonic() - ended.started_at >= _STABLE_S:
+            self._pause_s = _FIRST_PAUSE_S
+        while counts and ended.status != 0 and not self._is_stopping:
             reason, *_ = str(error).splitlines()
-            self._deliveries.call(_log.log, level, "%s; %s", reason, then)
+            pause_s = self._pause_s if self._restart else None
             status = getattr(error, "status", None)
-            self._take({"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
-            if pause_s is None or ended.is_let_go.wait(pause_s):
+            self._take(ended, {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
+            if pause_s is None:
                 break
+            self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
+            self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
+            with self._deliveries.changed:
+                self._deliveries.changed.wait_for(lambda: self._is_stopping, pause_s)
             with self._turn:
-                if self._process is not ended or ended.is_let_go.is_set():
-                    continue
                 try:
-                    new = self._started("started")
+                    if not self._is_stopping:
+                        self._put(self._spawned())
+                        counts = False
                 except Exception as failure:
                     error = failure
-                    if self._is_stopping:
-                        ended.let_go()
-                else:
-                    self._put(new)
-        with self._turn, self._deliveries.changed:
-            if self._process is ended:
+        if counts:
+            with self._deliveries.changed:
                 self._has_ended = True
                 self._deliveries.changed.notify_all()
-                self._deliveries.call(self._deliver, None)
-                self._deliveries.call(None)
+            self._end()
+
+    def _end(self) -> None:
+        self._deliveries.call(None)
+        atexit.unregister(self._stop_at_exit)
+
+    def _stop_at_exit(self) -> None:
+        """Stops the gateway while its threads still run. The end of the interpreter freezes them, and then finalises
+        generators, which may stop it once more."""
+        with contextlib.suppress(GatewayError):
+            Gateway.stop(self)  # type: ignore[arg-type]
+        if self._deliveries.thread is not None:
+            self._deliveries.thread.join(DELIVERY_TIMEOUT_S)
 
     # What does not wait.
 
@@ -272,25 +289,13 @@ class GatewayBase:
         client._pool.watch(settings)
         return client
 
-    def _fill(self, queue: _Queue) -> _Queue:
-        """Returns the queue, which gets the events from now on, and `None` at their end."""
-        self._check_process()
-        self._running()
-        with self._deliveries.changed:
-            self._queues.add(queue)
-            if self._has_ended:
-                queue.put_nowait(None)
-        return queue
-
-    def _take(self, event: Event) -> None:
-        if self._on_event is not None or self._queues:
+    def _take(self, process: GatewayProcess, event: Event) -> None:
+        # A process that was replaced, or whose start was given up, tells nothing more.
+        if process is self._process or process is self._starting:
             self._deliveries.call(self._deliver, event)
 
-    def _deliver(self, event: Optional[Event]) -> None:
-        with self._deliveries.changed:
-            for each in self._queues:
-                each.put_nowait(event)
-        if event is not None and self._on_event is not None:
+    def _deliver(self, event: Event) -> None:
+        if self._on_event is not None:
             self._on_event(event)
 
     def _settings(self) -> pathlib.Path:
@@ -322,19 +327,13 @@ class GatewayBase:
             raise GatewayError("the gateway is not started")
         return self._process
 
-    def _command(self) -> tuple[list[str], list[int]]:
-        """Returns the command line, and the descriptors that it names."""
+    def _command(self) -> list[str]:
         words = [str(find_binary()), "serve", *arguments(self._options), "--watch-stdin"]
         with contextlib.suppress(AttributeError, OSError):
             # A fork in a C library keeps a copy of the pipe. So the gateway also watches this process, from kernel 5.3 on.
             os.close(os.pidfd_open(os.getpid()))
             words.append("--watch-parent")
-        inherited = [int(place[len("fd:") :]) for place in self._places() if place.startswith("fd:")]
-        return words + self._extra_arguments, inherited
-
-    def _places(self) -> list[str]:
-        """Returns where to listen. A socket is `fd:N`. There are none for the defaults of the program."""
-        return texts(self._options.get("listen") or ())
+        return words
 
 
 class Gateway(GatewayBase):
@@ -365,11 +364,13 @@ class Gateway(GatewayBase):
         with self._waiting(), self._turn:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
+            self._is_stopping = False
             self._deliveries.begin()
+            atexit.register(self._stop_at_exit)
             try:
-                self._process = self._started(self._until, is_first=True)
+                self._start_process()
             except BaseException:
-                self._deliveries.call(None)
+                self._end()
                 raise
 
     def stop(self) -> Event:
@@ -379,32 +380,15 @@ class Gateway(GatewayBase):
         gateway has ended in another way.
         """
         with self._waiting():
-            before, self._is_stopping = self._is_stopping, True
-            self._give_up_start()
+            self._give_up()
             with self._turn:
-                self._is_stopping = before
                 return self._running().stop(self._stop_timeout_s)
 
     def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
         the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
-        end = None if timeout_s is None else time.monotonic() + timeout_s
         with self._waiting():
-            while True:
-                process = self._running()
-                try:
-                    return process.wait_until(until, rest_s(end))
-                except GatewayEndedError:
-                    if not self._has_successor(process, rest_s(end)):
-                        raise
-
-    def events(self) -> Iterator[Event]:
-        """Returns an iterator over the events from now on, until the gateway has ended.
-
-        Each call returns an iterator of its own. Events wait in it until they are taken.
-        """
-        events: queue.SimpleQueue[Optional[Event]] = queue.SimpleQueue()
-        return iter(self._fill(events).get, None)
+            self._wait_for(f"`{until}`", lambda: self._running().has_reached(until), timeout_s)
 
     def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
@@ -428,11 +412,10 @@ class Gateway(GatewayBase):
             old = self._running()
             if old.status is not None:
                 raise old.ended()
-            if not self._places() or not all(place.startswith("fd:") for place in self._places()):
+            places = texts(self._options.get("listen") or "")
+            if not all(place.startswith("fd:") for place in places):
                 raise GatewayError("only a gateway that listens on sockets of this process alone can be replaced")
-            new = self._started(self._until)
-            old.attach(lambda _: None)
-            self._put(new)
+            self._start_process()
             return old.stop(self._stop_timeout_s)
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:

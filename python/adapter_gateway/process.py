@@ -12,14 +12,13 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional, get_args
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
-from .lifeline import Lifeline
 
 Event = dict[str, Any]
 """An event as the gateway prints it. The page of reference lists the events and their fields."""
@@ -43,6 +42,9 @@ LOG_LINES = 20
 #: The bytes of one read, which empties a pipe whatever its size: this is the most that Linux gives without privileges.
 _READ_BYTES = 1024 * 1024
 
+#: The option that names an inherited socket.
+_INHERITED = "--listen=fd:"
+
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
 
@@ -50,6 +52,11 @@ _UNKNOWN_STATUS = 255
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
+
+#: What tells gateways of the end of this process. A fork gives up its copies, which would keep them alive.
+_stdins: weakref.WeakSet[Any] = weakref.WeakSet()
+
+os.register_at_fork(after_in_child=lambda: [stdin.close() for stdin in list(_stdins)])
 
 
 class Deliveries:
@@ -76,17 +83,11 @@ class Deliveries:
             self.changed.notify_all()
 
     def settle(self) -> None:
-        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
+        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised, once."""
         with self.changed:
             last = self._calls[-1] if self._calls else None
-            # At the end of the interpreter, nobody makes them.
-            if not sys.is_finalizing():
-                self.changed.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
-        self.check()
-
-    def check(self) -> None:
-        """Raises what a function raised that is no `Exception`, once."""
-        raised, self.raised = self.raised, None
+            self.changed.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
+            raised, self.raised = self.raised, None
         if raised is not None:
             raise raised
 
@@ -122,14 +123,18 @@ class GatewayProcess:
     def __init__(
         self,
         command: Sequence[str],
-        descriptors: Sequence[int],
         deliveries: Deliveries,
+        on_event: Callable[[GatewayProcess, Event], object],
         on_log: Optional[Callable[[str], object]],
         on_end: Callable[[GatewayProcess], None],
     ) -> None:
-        """Starts the process, which inherits the descriptors. The first function gets each line of the log, and the second
-        one is called at the end of the thread that reads."""
+        """Starts the process, which inherits the sockets that it is to listen on.
+
+        `on_event` gets each event, with the lock held. `on_log` gets each line of the log, as a function of the user.
+        `on_end` is called at the end of the thread that reads.
+        """
         self._deliveries = deliveries
+        self._on_event = on_event
         self._on_log = on_log
         self._on_end = on_end
         self.listeners: list[Event] = []
@@ -137,82 +142,55 @@ class GatewayProcess:
         self.status: Optional[int] = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
         #: The last event of each name, and why the settings do not switch the gateway on.
-        self._last: dict[str, Event] = {}
+        self.last: dict[str, Event] = {}
         self._disabled: Optional[str] = None
-        #: Whether somebody waits for the answer to a signal.
-        self._is_asked = False
-        #: What gets each event, and those that came before there was such a function.
-        self._sink: Optional[Callable[[Event], None]] = None
-        self._held: list[Event] = []
-        #: Set when the process was asked to stop.
-        self.is_let_go = threading.Event()
         #: A descriptor that tells of the end of the process, and means no other one, where the system has such (Linux 5.3).
         self._pidfd: Optional[int] = None
-        pipe = subprocess.PIPE
-        self._lifeline = Lifeline(command, bufsize=0, stdout=pipe, stderr=pipe, pass_fds=descriptors)
-        self._popen = self._lifeline.popen
-        self.pid = self._popen.pid
-        self.started_at = time.monotonic()
-        #: The streams that have not ended: what takes a line, and the beginning of the next one.
-        self._streams: dict[Any, tuple[Callable[[bytes], None], bytes]] = {
-            self._popen.stdout: (self._take_event, b""),
-            self._popen.stderr: (self._take_line, b""),
-        }
+        sockets = [int(word[len(_INHERITED) :]) for word in command if word.startswith(_INHERITED)]
+        read_end, write_end = os.pipe()
+        #: The process stops when all copies of it are closed (`--watch-stdin`).
+        self._stdin = open(write_end, "wb", buffering=0)
+        _stdins.add(self._stdin)
         try:
+            # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
+            streams: dict[str, Any] = {"stdin": read_end, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            self._popen = subprocess.Popen(command, bufsize=0, pass_fds=sockets, start_new_session=True, **streams)
+            self.pid = self._popen.pid
+            self.started_at = time.monotonic()
+            #: What takes a line of each stream, and the beginning of the next one.
+            self._streams: dict[Any, tuple[Callable[[bytes], None], bytes]] = {
+                self._popen.stdout: (self._take_event, b""),
+                self._popen.stderr: (self._take_line, b""),
+            }
             with contextlib.suppress(AttributeError, OSError):
                 self._pidfd = os.pidfd_open(self.pid)
             for stream in self._streams:
                 os.set_blocking(stream.fileno(), False)
             threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
         except BaseException:
-            self._lifeline.close()
+            self.let_go()
             raise
+        finally:
+            os.close(read_end)
 
-    def attach(self, sink: Callable[[Event], None]) -> None:
-        """Passes each event to this function, which waits for nothing, also those that have come already."""
-        with self._deliveries.changed:
-            self._sink = sink
-            while self._held:
-                sink(self._held.pop(0))
-
-    def wait_until(self, until: Until, timeout_s: Optional[float], is_start: bool = False) -> None:
-        """Waits until this state is reached. Raises an error if it is not reached; at a start, also if it is not because
-        of the settings."""
-
-        def has_come() -> bool:
-            if self.status is not None:
-                return False
-            if is_start and until != "started":
-                self.check_enabled()
-            if until == "ready":
-                return self.is_ready
-            return bool(self.listeners) or (until == "started" and self._disabled is not None)
-
+    def has_reached(self, until: Until) -> bool:
         if until not in get_args(Until):
             raise ValueError(f"{until!r} is none of {', '.join(get_args(Until))}")
-        self._wait_for(f"`{until}`", has_come, timeout_s)
+        if until == "ready":
+            return self.is_ready
+        return self.status is None and (bool(self.listeners) or (until == "started" and self._disabled is not None))
 
-    def ask(self, number: signal.Signals, answer: str, timeout_s: float) -> Event:
-        """Sends a signal, and returns the event of this name that answers it."""
-        what = f"the event `{answer}`"
-        with self._deliveries.changed:
-            # The answer to the question of another thread may have been made before this question.
-            self._wait_for(what, lambda: not self._is_asked, timeout_s)
-            # So were the events that have been written.
-            self._take_in(is_last=False)
-            self._is_asked, before = True, self._last.get(answer)
-            try:
-                self._signal(number)
-                self._wait_for(what, lambda: self._last.get(answer) is not before, timeout_s)
-                return self._last[answer]
-            finally:
-                self._is_asked = False
-                self._deliveries.changed.notify_all()
+    def ask(self, number: signal.Signals, answer: str) -> Optional[Event]:
+        """Sends a signal, and returns the last event of this name that is no answer to it. Call it with the lock held."""
+        if self.status is not None:
+            raise self.ended()
+        self._take_in(self._popen.stdout)
+        self._signal(number)
+        return self.last.get(answer)
 
     def let_go(self) -> None:
         """Asks the process to stop, and waits for nothing."""
-        self.is_let_go.set()
-        self._lifeline.close()
+        self._stdin.close()
 
     def stop(self, timeout_s: float) -> Event:
         """Stops the process, and returns its last event. Raises an error if it ended in another way.
@@ -222,16 +200,16 @@ class GatewayProcess:
         # The end of standard input asks once. A signal would count as the second request, which ends the process at
         # once, if a service manager has sent its own to all processes.
         self.let_go()
-        if not self._wait(timeout_s):
+        if not self._wait_for_end(timeout_s):
             # Somebody has a copy of the pipe.
             self._signal(signal.SIGTERM)
-            if not self._wait(timeout_s):
+            if not self._wait_for_end(timeout_s):
                 self._signal(signal.SIGKILL)
-                self._wait(KILL_TIMEOUT_S)
+                self._wait_for_end(KILL_TIMEOUT_S)
                 what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
                 raise GatewayEndedError(what, self.status, None, self.log)
-        if self.status == 0 and "stopped" in self._last:
-            return self._last["stopped"]
+        if self.status == 0 and "stopped" in self.last:
+            return self.last["stopped"]
         raise self.ended()
 
     def check_enabled(self) -> None:
@@ -245,40 +223,18 @@ class GatewayProcess:
             how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
         elif self.status is not None and self.status < 0:
             how = f"was ended by signal {-self.status}"
-        reason = self._last.get("failed", {}).get("reason")
+        reason = self.last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
-    def _wait_for(self, what: str, has_come: Callable[[], object], timeout_s: Optional[float]) -> None:
-        """Waits for this long at most. Raises an error if it has not come, or can no longer come, and what a function
-        raised that got the events before it."""
-        deliveries = self._deliveries
-        with deliveries.changed:
-            self._wait(timeout_s, lambda: has_come() or (self._sink is not None and deliveries.raised is not None))
-            if self._sink is not None:
-                deliveries.check()
-            if has_come():
-                return
-            if self.status is not None:
-                raise self.ended()
-            reason = self._disabled
-            if reason is None and not self.is_ready and self._last.get("bus", {}).get("reason"):
-                reason = f"the bus is not connected: {self._last['bus']['reason']}"
-            raise GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
+    def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
+        reason = self._disabled
+        if reason is None and not self.is_ready and self.last.get("bus", {}).get("reason"):
+            reason = f"the bus is not connected: {self.last['bus']['reason']}"
+        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
 
-    def _wait(self, timeout_s: Optional[float], is_so: Callable[[], object] = lambda: False) -> bool:
-        """Waits until this is so, or the process has ended. Returns whether that came in time."""
-
-        def is_over() -> bool:
-            return bool(is_so()) or self.status is not None
-
-        if sys.is_finalizing():
-            # The thread that reads is frozen.
-            end = None if timeout_s is None else time.monotonic() + timeout_s
-            while not is_over() and rest_s(end) != 0:
-                self._advance(rest_s(end))
-            timeout_s = 0.0
+    def _wait_for_end(self, timeout_s: float) -> bool:
         with self._deliveries.changed:
-            return self._deliveries.changed.wait_for(is_over, timeout_s)
+            return self._deliveries.changed.wait_for(lambda: self.status is not None, timeout_s)
 
     def _signal(self, number: signal.Signals) -> None:
         with self._deliveries.changed, contextlib.suppress(ProcessLookupError):
@@ -292,50 +248,49 @@ class GatewayProcess:
     # What the thread does that reads.
 
     def _read(self) -> None:
-        while self.status is None:
-            self._advance(None)
+        streams = list(self._streams)
+        poll = select.poll()
+        for each in streams if self._pidfd is None else [*streams, self._pidfd]:
+            poll.register(each, select.POLLIN)
+        has_ended = False
+        while not has_ended:
+            found = [number for number, _ in poll.poll()]
+            with self._deliveries.changed:
+                for stream in [one for one in streams if self._take_in(one)]:
+                    poll.unregister(stream)
+                    streams.remove(stream)
+            # Where nothing tells of the end of the process, that of its streams does.
+            has_ended = not streams if self._pidfd is None else self._pidfd in found
+        self._reap()
         self._on_end(self)
 
-    def _advance(self, wait_s: Optional[float]) -> None:
-        """Waits until the process has written something, or has ended, for this time at most, and takes that in."""
-        poll = select.poll()
-        # Who asks a question may find the end of a stream, and close it.
-        with self._deliveries.changed:
-            watched = [*self._streams] if self._pidfd is None else [*self._streams, self._pidfd]
-            for each in watched:
-                poll.register(each, select.POLLIN)
-        found = dict(poll.poll(None if wait_s is None else wait_s * 1000)) if watched else {}
-        # Where nothing tells of the end of the process, that of its streams does.
-        has_ended = not self._streams if self._pidfd is None else self._pidfd in found
-        with self._deliveries.changed:
-            self._take_in(has_ended)
-        if has_ended:
-            self._reap()
-
-    def _take_in(self, is_last: bool) -> None:
-        """Takes what the process has written, and waits for nothing."""
-        for stream, (take, rest) in list(self._streams.items()):
-            data = stream.read(_READ_BYTES)
-            *lines, rest = (rest + (data or b"")).split(b"\n")
-            self._streams[stream] = (take, rest)
-            if is_last or data == b"":
-                stream.close()
-                del self._streams[stream]
-                lines += [rest] if rest else []
-            for line in lines:
-                take(line)
+    def _take_in(self, stream: Any) -> bool:
+        """Takes what a stream has, and waits for nothing. Returns whether it has ended."""
+        data = stream.read(_READ_BYTES)
+        take, rest = self._streams[stream]
+        *lines, rest = (rest + (data or b"")).split(b"\n")
+        self._streams[stream] = (take, rest)
+        for line in lines:
+            take(line)
+        return bool(data == b"")
 
     def _reap(self) -> None:
         """Waits for the end of the process, and keeps its status."""
-        # SIGCHLD may be ignored, or others wait for all children. What the process told last says it too.
-        told = 0 if "stopped" in self._last else self._last.get("failed", {}).get("status")
-        status = _UNKNOWN_STATUS if told is None else told
+        ended = None
         which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
         with contextlib.suppress(ChildProcessError):
             ended = os.waitid(*which, os.WEXITED)
+        with self._deliveries.changed:
+            for stream, (take, rest) in self._streams.items():
+                if rest:
+                    take(rest)
+                stream.close()
             if ended is not None:
                 status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        with self._deliveries.changed:
+            else:
+                # SIGCHLD is ignored, or others wait for all children. What the process told last says it too.
+                told = 0 if "stopped" in self.last else self.last.get("failed", {}).get("status")
+                status = _UNKNOWN_STATUS if told is None else told
             self.status = self._popen.returncode = status
             self.is_ready = False
             if self._pidfd is not None:
@@ -362,9 +317,9 @@ class GatewayProcess:
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
             self._deliveries.call(_log.warning, what, event["undelivered"])
-        self._last[name] = event
+        self.last[name] = event
         self._deliveries.changed.notify_all()
-        (self._held.append if self._sink is None else self._sink)(event)
+        self._on_event(self, event)
 
     def _take_line(self, line: bytes) -> None:
         text = line.decode(errors="replace")
@@ -377,8 +332,3 @@ class GatewayProcess:
         told = _LEVEL.match(text)
         level = getattr(logging, told["level"].upper()) if told else logging.INFO
         _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
-
-
-def rest_s(end: Optional[float]) -> Optional[float]:
-    """Returns the seconds that are left; `None` is no end."""
-    return None if end is None else max(0.0, end - time.monotonic())

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from . import testing
 
-_MARKER = "gateway(**options): the options of `adapter-gateway serve` for the fixture `gateway`"
-
-_SHOWN = pytest.StashKey[testing.GatewayForTests]()
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", "gateway(**options): the options of the fixture `gateway`")
 
 
 @pytest.fixture
@@ -28,16 +24,4 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[testing.GatewayForTests]
     for marker in reversed(list(request.node.iter_markers("gateway"))):
         options.update(marker.kwargs)
     with testing.gateway(**options) as running:
-        request.node.stash[_SHOWN] = running
         yield running
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Shows the events and the log of a gateway if the test fails, also of one that a fixture of the test's own runs."""
-    outcome = yield
-    report = outcome.get_result()
-    if report.failed:
-        found = [*getattr(item, "funcargs", {}).values(), item.stash.get(_SHOWN, None)]
-        for running in {id(one): one for one in found if isinstance(one, testing.GatewayForTests)}.values():
-            report.sections.append((f"Gateway {report.when}", running.report()))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import os
 import pathlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 from .endpoint import Path
@@ -83,10 +84,8 @@ def _bindings(statement: ast.stmt) -> Iterator[tuple[str, _Value]]:
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             yield from _bound(target, statement.value)
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        yield from _bound(statement.target, statement.value)
-    elif isinstance(statement, ast.AugAssign):
-        yield from _bound(statement.target, None)
+    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)) and statement.value is not None:
+        yield from _bound(statement.target, statement.value if isinstance(statement, ast.AnnAssign) else None)
 
 
 def _bound(target: ast.expr, value: _Value) -> Iterator[tuple[str, _Value]]:
@@ -95,9 +94,9 @@ def _bound(target: ast.expr, value: _Value) -> Iterator[tuple[str, _Value]]:
     elif isinstance(target, ast.Starred):
         yield from _bound(target.value, None)
     elif isinstance(target, (ast.Tuple, ast.List)):
-        values: list[_Value] = [None] * len(target.elts)
+        parts: Iterable[_Value] = itertools.repeat(None)
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             if not any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts)):
-                values = list(value.elts)
-        for element, part in zip(target.elts, values):
+                parts = value.elts
+        for element, part in zip(target.elts, parts):
             yield from _bound(element, part)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import os
 import pathlib
 import re
 import secrets
+import signal
 import subprocess
 import tempfile
 import threading
@@ -25,15 +28,16 @@ from .client import Client
 from .command import GatewayOptions, Unpack, find_binary
 from .errors import GatewayTimeoutError
 from .gateway import Gateway
-from .lifeline import Lifeline
-from .process import KILL_TIMEOUT_S, LOG_LINES, Event
+from .process import LOG_LINES, Event
 from .settings import read_token
 
 START_TIMEOUT_S = 30.0
 """How long each step of a start may take, on a busy machine too."""
 
-#: The time between two questions whether the subscription has arrived.
+#: The time before the second question whether the subscription has arrived. It grows, since each is told in the log.
 _POLL_S = 0.001
+
+_log = logging.getLogger("adapter_gateway")
 
 _FREE_PORT = "tcp://127.0.0.1:*"
 
@@ -46,12 +50,11 @@ _DEFAULTS = GatewayOptions(
     drain_timeout=0.001,
 )
 
-#: What the log says at each question for the counters, of each hub. It is kept once for each answer.
+#: What the log says at each question for the counters. It would push all else out of an error.
 _COUNTED = "info: subscriptions at "
-_HUBS = 8
 
 #: A script that runs its arguments as a command, and ends it when standard input ends, whatever has ended this process.
-_WITH_LIFELINE = '"$@" & read -r _; kill -9 $!'
+_WITH_STDIN = '"$@" & read -r _; kill -9 $!'
 
 #: What `listen` writes for a backslash, and for a character that would break its line.
 _ESCAPE = re.compile(r"\\(?:u\{(?P<code>[0-9a-f]+)\}|(?P<letter>.))")
@@ -63,8 +66,11 @@ def gateway(**options: Unpack[GatewayOptions]) -> Iterator[GatewayForTests]:
     """Runs a gateway from the beginning of a `with` block to its end.
 
     The arguments are the options of `adapter-gateway serve`, as `Gateway` takes them. By default the gateway speaks http.
+    Its events and its log go to the logger `adapter_gateway`, which pytest shows if the test fails.
     """
-    with tempfile.TemporaryDirectory(prefix="adapter-gateway-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adapter-gateway-") as folder, contextlib.ExitStack() as stack:
+        stack.callback(_log.setLevel, _log.level)
+        _log.setLevel(logging.INFO)
         if options.get("settings") is None:
             options["settings"] = path = pathlib.Path(folder, "user_settings.py")
             path.touch(0o600)
@@ -94,10 +100,8 @@ class GatewayForTests:
         self.events: list[Event] = []
         self.log: list[str] = []
         self._encoding = options.get("encoding") or "json"
-        #: Its lock guards all below.
+        #: The lines of `listen`, and what tells of a further one.
         self._changed = threading.Condition()
-        #: Events and log in their order, and the lines of `listen`.
-        self._told: list[str] = []
         self._received: list[str] = []
 
     @property
@@ -140,15 +144,12 @@ class GatewayForTests:
 
         Raises `GatewayTimeoutError`.
         """
-        end = time.monotonic() + timeout_s
+        end, pause_s = time.monotonic() + timeout_s, _POLL_S
         while (seen := self.launcher.stats()["subscriptions"]) <= count:
             if time.monotonic() > end:
                 raise self._late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
-            time.sleep(_POLL_S)
-
-    def report(self) -> str:
-        """Returns the events and the log since the start, in the order in which they came."""
-        return "\n".join(self._told)
+            time.sleep(pause_s)
+            pause_s *= 1.2
 
     def _has_received(self, count: int, end: float) -> bool:
         with self._changed:
@@ -161,22 +162,25 @@ class GatewayForTests:
         bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
         self.hub_publishers, self.hub_subscribers = bound[-2:]
         listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
-        command = ["sh", "-c", _WITH_LIFELINE, "sh", *listen]
-        lifeline = Lifeline(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
-        stdout = lifeline.popen.stdout
-        reader = threading.Thread(target=self._receive, args=(stdout,), name="adapter_gateway.testing", daemon=True)
-        reader.start()
-        try:
-            self.launcher.wait_until("ready", START_TIMEOUT_S)
-            self.wait_for_subscriptions(0, START_TIMEOUT_S)
-            with self.launcher.client() as self.client:
-                yield
-        finally:
-            lifeline.close()
-            # Both processes end at the same time.
-            self.launcher._running().let_go()
-            lifeline.popen.wait(KILL_TIMEOUT_S)
-            reader.join()
+        command = ["sh", "-c", _WITH_STDIN, "sh", *listen]
+        pipe, none = subprocess.PIPE, subprocess.DEVNULL
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=none, encoding="utf-8", start_new_session=True
+        ) as subscriber:
+            reader = threading.Thread(
+                target=self._receive, args=(subscriber.stdout,), name="adapter_gateway.testing", daemon=True
+            )
+            reader.start()
+            try:
+                self.launcher.wait_until("ready", START_TIMEOUT_S)
+                self.wait_for_subscriptions(0, START_TIMEOUT_S)
+                with self.launcher.client() as self.client:
+                    yield
+            finally:
+                # Both end at the same time.
+                self.launcher._running().let_go()
+                os.killpg(subscriber.pid, signal.SIGKILL)
+                reader.join()
 
     def _receive(self, stdout: IO[str]) -> None:
         with stdout:
@@ -188,16 +192,12 @@ class GatewayForTests:
     def _take_event(self, event: Event) -> None:
         # It answers a question of the test, or of this class.
         if event["event"] != "stats":
-            with self._changed:
-                self.events.append(event)
-                self._told.append(json.dumps(event))
+            self.events.append(event)
+            _log.info("%s", json.dumps(event))
 
     def _take_log(self, line: str) -> None:
-        if line.startswith(_COUNTED) and line in self.log[-_HUBS:]:
-            return
-        with self._changed:
+        if not line.startswith(_COUNTED):
             self.log.append(line)
-            self._told.append(line)
 
     def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])

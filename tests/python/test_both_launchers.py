@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import threading
 import time
-from typing import Any, AsyncIterator, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 from conftest import ENABLED, TIMEOUT_S
@@ -32,19 +31,6 @@ class AsyncGateway:
         if not asyncio.iscoroutinefunction(found):
             return found
         return lambda *given: self._await(found(*given))
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        async def made() -> AsyncIterator[dict[str, Any]]:
-            return self._gateway.events()
-
-        async def following() -> Any:
-            # `anext` is not in Python 3.9.
-            async for event in stream:
-                return event
-            return None
-
-        stream = self._await(made())
-        return iter(lambda: self._await(following()), None)
 
     def _await(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
@@ -205,7 +191,6 @@ def test_a_gateway_that_ends_is_started_again(kind, options, listener, is_inheri
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.05)
     seen: list[dict[str, Any]] = []
     with kind(restart=True, on_event=seen.append, **options) as gateway:
-        events = gateway.events()
         pids = [gateway.pid]
         for _ in range(2):
             os.kill(pids[-1], signal.SIGKILL)
@@ -221,9 +206,20 @@ def test_a_gateway_that_ends_is_started_again(kind, options, listener, is_inheri
         "the gateway was ended by signal 9; it is started again in 0.1 s",
     ]
     assert gateway.stop()["event"] == seen[-1]["event"] == "stopped"
-    assert [event["event"] for event in events].count("ended") == 2
     for pid in pids:
         wait_for_end(pid)
+
+
+@both
+def test_an_end_that_nobody_asked_for_is_an_event(kind, options):
+    seen: list[dict[str, Any]] = []
+    gateway = kind(on_event=seen.append, **options)
+    gateway.start()
+    os.kill(gateway.pid, signal.SIGKILL)
+    reason = "the gateway was ended by signal 9"
+    wait_for(lambda: seen[-1] == {"event": "ended", "status": -9, "reason": reason, "restart_s": None})
+    with pytest.raises(GatewayEndedError, match=reason):
+        gateway.stop()
 
 
 @both
@@ -237,21 +233,45 @@ def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
         assert gateway.pid != pid and gateway.is_ready
 
 
+def test_the_pauses_before_restarts_are_the_documented_ones():
+    module = adapter_gateway.gateway
+    assert (module._FIRST_PAUSE_S, module._PAUSE_LIMIT_S, module._STABLE_S) == (0.5, 60, 60)
+
+
 @both
-def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
+def test_restarts_go_on_after_longer_pauses(kind, options, fake, monkeypatch, caplog):
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("adapter_gateway.gateway._RESTARTS", 3)
+    monkeypatch.setattr("adapter_gateway.gateway._PAUSE_LIMIT_S", 0.003)
     fake()
-    seen: list[dict[str, Any]] = []
-    gateway = kind(restart=True, on_event=seen.append, **options)
+    ends: list[dict[str, Any]] = []
+    gateway = kind(restart=True, on_event=lambda event: "restart_s" in event and ends.append(event), **options)
     gateway.start()
     fake("exit 7")
     os.killpg(gateway.pid, signal.SIGKILL)
-    wait_for(lambda: [event.get("restart_s", 0) for event in seen][-1:] == [None])
-    assert [event["status"] for event in seen if event["event"] == "ended"] == [-9, 7, 7, 7]
-    assert "it is not started again" in caplog.records[-1].getMessage() and caplog.records[-1].levelname == "ERROR"
-    with pytest.raises(GatewayEndedError, match="ended"):
+    wait_for(lambda: len(ends) >= 5)
+    with pytest.raises(GatewayEndedError, match="status 7"):
         gateway.stop()
+    assert [end["status"] for end in ends[:5]] == [-9, 7, 7, 7, 7]
+    assert [end["restart_s"] for end in ends[:5]] == [0.001, 0.002, 0.003, 0.003, 0.003]
+    assert [record.levelname for record in caplog.records if "started again" in record.getMessage()][:5] == [
+        "WARNING"
+    ] * 5
+
+
+@both
+def test_a_program_that_is_missing_for_a_moment_is_waited_for(kind, options, fake, tmp_path, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.001)
+    fake()
+    reasons: list[str] = []
+    gateway = kind(restart=True, on_event=lambda event: reasons.append(event.get("reason", "")), **options)
+    gateway.start()
+    pid = gateway.pid
+    (tmp_path / "gateway").rename(tmp_path / "moved")
+    os.killpg(pid, signal.SIGKILL)
+    wait_for(lambda: any("which is no program" in reason for reason in reasons))
+    (tmp_path / "moved").rename(tmp_path / "gateway")
+    gateway.wait_until("ready", TIMEOUT_S)
+    assert gateway.pid != pid and gateway.stop()["event"] == "stopped"
 
 
 @both
@@ -263,15 +283,19 @@ def test_a_stop_ends_a_restart(kind, options, fake, moment, monkeypatch):
     gateway = kind(restart=True, on_event=lambda event: seen.append(event["event"]), **options)
     gateway.start()
     fake(ready="")
-    os.kill(gateway.pid, signal.SIGKILL)
-    wait_for(lambda: "ended" in seen if moment == "the pause" else gateway._starting is not None)
+    pid = gateway.pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: "ended" in seen if moment == "the pause" else gateway.pid != pid)
     began = time.monotonic()
-    with pytest.raises(GatewayEndedError, match="signal 9"):
-        gateway.stop()
+    if moment == "the pause":
+        with pytest.raises(GatewayEndedError, match="signal 9"):
+            gateway.stop()
+    else:
+        assert gateway.stop()["event"] == "stopped"
     assert time.monotonic() - began < 20.0 and seen.count("ended") == 1
     # The threads of the gateway end, also the one that starts it again.
     wait_for(lambda: not any("gateway" in thread.name for thread in threading.enumerate()))
-    assert gateway.status == -9
+    assert gateway.status == (-9 if moment == "the pause" else 0)
 
 
 @both
@@ -314,8 +338,8 @@ def test_annotations_can_be_read():
     import inspect
     from typing import get_type_hints
 
-    for module in (adapter_gateway, adapter_gateway.aio):
-        for name in module.__all__:
+    for module, names in ((adapter_gateway, vars(adapter_gateway)), (adapter_gateway.aio, adapter_gateway.aio.__all__)):
+        for name in names:
             found = getattr(module, name)
             if inspect.isclass(found):
                 get_type_hints(found)
@@ -326,30 +350,22 @@ def test_annotations_can_be_read():
                 get_type_hints(found)
 
 
-def test_the_pauses_of_restarts_grow_and_end():
-    assert list(adapter_gateway.gateway._pauses_s()) == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
-
-
 @both
 @pytest.mark.parametrize("stable_s", [0.0, 60.0])
 def test_who_has_run_for_a_minute_begins_anew(kind, options, fake, stable_s, monkeypatch):
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("adapter_gateway.gateway._RESTARTS", 2)
-    assert adapter_gateway.gateway._STABLE_S == 60
     monkeypatch.setattr("adapter_gateway.gateway._STABLE_S", stable_s)
     fake()
-    seen: list[Any] = []
+    pauses_s: list[float] = []
 
     def on_event(event: dict[str, Any]) -> None:
         if event["event"] == "ended":
-            seen.append(event["restart_s"])
+            pauses_s.append(event["restart_s"])
 
-    gateway = kind(restart=True, on_event=on_event, **options)
-    gateway.start()
-    while len(seen) < 3:
-        pid, count = gateway.pid, len(seen)
-        os.killpg(pid, signal.SIGKILL)
-        wait_for(lambda: seen[-1:] == [None] or (gateway.pid != pid and len(seen) > count))  # noqa: B023
-    with contextlib.suppress(GatewayEndedError):
-        gateway.stop()
-    assert seen == ([0.001] * 3 if stable_s == 0 else [0.001, 0.002, None])
+    with kind(restart=True, on_event=on_event, **options) as gateway:
+        for _ in range(3):
+            pid = gateway.pid
+            os.killpg(pid, signal.SIGKILL)
+            wait_for(lambda: gateway.pid != pid)  # noqa: B023
+            gateway.wait_until("ready", TIMEOUT_S)
+    assert pauses_s == ([0.001] * 3 if stable_s == 0 else [0.001, 0.002, 0.004])

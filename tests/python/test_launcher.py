@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import queue
 import signal
 import socket
 import subprocess
@@ -96,8 +97,8 @@ def test_a_start_that_fails_says_why(options):
 def test_wrong_options_are_told_by_the_program(options):
     with pytest.raises(TypeError, match="pain"):
         Gateway(pain=True)
-    with pytest.raises(GatewayEndedError, match="--wrokers") as failed:
-        Gateway(extra_arguments=["--wrokers", "1"], **options).start()
+    with pytest.raises(GatewayEndedError, match="--workers") as failed:
+        Gateway(workers=-1, **options).start()
     assert failed.value.status == 2 and failed.value.reason is None
 
 
@@ -163,14 +164,12 @@ def test_reload(options, settings, post):
         assert rejected["state"] == "rejected" and str(settings) in rejected["reason"]
 
 
-def test_events_by_iterator(options):
-    gateway = Gateway(**options)
-    with gateway:
-        first, second = gateway.events(), gateway.events()
+def test_events_in_a_queue(options):
+    events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    with Gateway(on_event=events.put, **options) as gateway:
         gateway.stats()
-    assert [event["event"] for event in first] == ["stats", "not-ready", "stopped"]
-    assert [event["event"] for event in second] == ["stats", "not-ready", "stopped"]
-    assert list(gateway.events()) == [] == list(first)
+    names = [events.get_nowait()["event"] for _ in range(events.qsize())]
+    assert names == ["bus", "listening", "ready", "stats", "not-ready", "stopped"]
 
 
 def test_a_function_that_fails_or_waits_holds_nothing_up(options, caplog):

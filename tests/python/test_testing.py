@@ -122,7 +122,7 @@ def test_an_end_does_not_wait_for_silence():
         assert next(gateway.messages(timeout_s=TIMEOUT_S)) == HELLO
     assert (gateway.launcher.status, gateway.launcher.stop()["accepted"]) == (0, 1)
     assert not gateway.settings.parent.exists()
-    assert "--drain-timeout=0.001" in gateway.launcher._command()[0]
+    assert "--drain-timeout=0.001" in gateway.launcher._command()
 
 
 def test_nothing_outlives_the_tests():

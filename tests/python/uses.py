@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
 from collections.abc import Mapping
 from typing import TypedDict
 
-from adapter_gateway import Client, Gateway, GatewayOptions, RefusedError, SendError, aio, testing
+from adapter_gateway import Client, Event, Gateway, GatewayOptions, RefusedError, SendError, aio, testing
 
 
 class Hello(TypedDict):
@@ -43,10 +45,10 @@ async def asynchronously(client: aio.Client) -> None:
             outcome.check()
     finally:
         await outcomes.aclose()
-    async with aio.Gateway(plain=True) as gateway:
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    async with aio.Gateway(plain=True, on_event=events.put_nowait) as gateway:
         await gateway.wait_until("listening", timeout_s=1)
-        async for event in gateway.events():
-            print(event["event"])
+        print((await events.get())["event"])
 
 
 def launch(options: GatewayOptions) -> None:
@@ -55,8 +57,8 @@ def launch(options: GatewayOptions) -> None:
     Gateway(**options)
     with Gateway(until="started", restart=True) as gateway:
         gateway.wait_until("ready", None)
-        for event in gateway.events():
-            print(event["event"])
+    with socket.create_server(("127.0.0.1", 0)) as listener, Gateway(listen=["127.0.0.1:0", listener]) as gateway:
+        print(gateway.replace()["event"])
 
 
 def test(options: GatewayOptions) -> str:
