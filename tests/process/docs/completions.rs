@@ -120,39 +120,6 @@ fn fish_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// A shell in a terminal of its own completes each line, and a function in it writes down what is offered.
-const ZSH_TEST: &str = r#"
-zmodload zsh/zpty
-OUT=$(mktemp -d)
-mkfifo $OUT/done
-exec 3<>$OUT/done
-cat >$OUT/setup <<'SETUP'
-compadd() {
-    if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
-    local -a hits
-    builtin compadd -A hits "$@"
-    print -rl -- $hits >>$OUT/hits
-    builtin compadd "$@"
-}
-offer() { zle complete-word; print >$OUT/done; zle kill-buffer }
-zle -C complete-word complete-word _main_complete
-zle -N offer
-bindkey '^I' offer
-print >$OUT/done
-SETUP
-zpty inner zsh -f -i
-zpty -w inner "fpath=($PWD/packaging/completions \$fpath); autoload -Uz compinit; compinit -u -D; OUT=$OUT; . $OUT/setup"
-read -u 3
-while IFS= read -r line; do
-    : >$OUT/hits
-    zpty -w -n inner "$line"$'\t'
-    read -u 3
-    print -r -- $(sort -u $OUT/hits)
-done
-zpty -d inner
-rm -r $OUT
-"#;
-
 /// What is typed, and what is offered in the order of the alphabet. The last word is the one to complete.
 type Typed = (&'static str, &'static [&'static str]);
 
@@ -169,23 +136,6 @@ const TYPED: [Typed; 7] = [
 
 #[test]
 fn bash_completes() {
-    let script = format!(
-        r#"
-        . {BASH}
-        complete -p adapter-gateway >/dev/null
-        complete_line() {{
-            COMP_LINE=$1 COMP_POINT=${{#1}}
-            read -ra COMP_WORDS <<<"${{1//=/ = }}"
-            [[ $1 == *[\ =] && $1 != *= ]] && COMP_WORDS+=("")
-            COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-            compopt() {{ :; }}
-            _adapter_gateway adapter-gateway "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD - 1]}}"
-            printf '%s\n' "${{COMPREPLY[@]}}" | sort | tr '\n' ' '
-            echo
-        }}
-        while IFS= read -r line; do complete_line "$line"; done
-        "#
-    );
     let typed = typed_with(&[
         ("adapter-gateway --v", &["--version"]),
         ("adapter-gateway serve --io=", &["auto", "epoll", "uring"]),
@@ -194,7 +144,7 @@ fn bash_completes() {
         ("adapter-gateway serve --cert-dir sr", &["src"]),
         ("adapter-gateway serve --listen ", &[]),
     ]);
-    assert_completes(&["bash", "--norc", "-c", &script], &typed);
+    assert_completes(&["bash", "--norc", "tests/process/docs/completions.bash"], &typed);
 }
 
 #[test]
@@ -214,7 +164,7 @@ fn zsh_completes() {
         ("adapter-gateway serve --io=e", &["epoll"]),
         ("adapter-gateway serve --vocabulary=", &["as-sent", "newer", "older"]),
     ]);
-    assert_completes(&["zsh", "-f", "-c", ZSH_TEST], &typed);
+    assert_completes(&["zsh", "-f", "tests/process/docs/completions.zsh"], &typed);
 }
 
 fn typed_with(more: &[Typed]) -> Vec<Typed> {
