@@ -1,7 +1,7 @@
 //! `enable` and `disable`: the settings say what was asked for. `settings` has a gateway that follows.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::geteuid;
 
 use crate::support::process::{after, binary, copy_binary};
-use crate::support::{Transcript, run, skip};
+use crate::support::{Transcript, mode, run, set_mode, skip};
 
 /// Runs the command, which must end with this status.
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
@@ -20,10 +20,6 @@ fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
 fn switch_says(command: &str, settings: &Path, text: &str) {
     let transcript = switch(command, settings, 0);
     assert!(transcript.stdout.contains(text), "{transcript:?}");
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
 /// Returns the token of the settings.
@@ -72,7 +68,7 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
     let directory = tempfile::tempdir().unwrap();
     let [file, link, other] = ["real.py", "link.py", "other.py"].map(|name| directory.path().join(name));
     fs::write(&file, "# mine\nTOKEN = 'abcdefghijklmnop'\n").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    set_mode(&file, 0o640);
     symlink("real.py", &link).unwrap();
     symlink(&link, &other).unwrap();
     let is_root = geteuid().is_root();
@@ -109,7 +105,7 @@ fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
     chown(directory.path(), Some(65_534), Some(65_534)).unwrap();
     chown(&settings, Some(65_534), Some(65_533)).unwrap();
     for (permissions, status) in [(0o640, 3), (0o600, 0)] {
-        fs::set_permissions(&settings, fs::Permissions::from_mode(permissions)).unwrap();
+        set_mode(&settings, permissions);
         let mut command = Command::new(&program);
         let output = command.args(["enable", "--settings"]).arg(&settings).uid(65_534).gid(65_534).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{output:?}");

@@ -1,17 +1,11 @@
 //! What `user_settings.py` means, and that the running gateway follows it.
 
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
-
 use rustix::process::{Signal, geteuid};
 
 use crate::support::{
-    Client, FINE, Gateway, Request, SettingsFile, Transcript, disabled, enabled, eventually, free_address, is_event,
-    refuses, run, skip, token,
+    Client, FINE, Gateway, NOBODY, Request, SettingsFile, Transcript, disabled, enabled, eventually, free_address,
+    give_away, is_event, refuses, run, set_mode, skip, token,
 };
-
-/// The user `nobody` on most systems.
-const NOBODY: u32 = 65_534;
 
 /// Posts a message with this token, and returns the status of the answer.
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
@@ -184,10 +178,6 @@ fn who_saves_and_waits_is_answered() {
     assert_eq!(next["state"], "unchanged");
 }
 
-fn set_mode(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-}
-
 #[test]
 fn what_others_can_do_with_the_token_is_logged() {
     let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
@@ -221,7 +211,7 @@ fn what_others_can_do_with_the_token_is_logged() {
         return skip("only root can give a file to another owner");
     }
     for path in [file.as_path(), directory] {
-        chown(path, Some(NOBODY), None).unwrap();
+        give_away(path);
         gateway.signal(Signal::HUP);
         gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }

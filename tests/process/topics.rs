@@ -41,32 +41,6 @@ fn required_fields(topic: &str, case: &Example) -> Vec<String> {
     named.filter(|name| payload.get(**name).is_some()).map(|&name| name.to_owned()).collect()
 }
 
-/// The value of a topic, a JSON string, is compared and published, not its escapes. The order of the keys, further keys
-/// and blanks do not change the payload.
-#[test]
-fn what_no_schema_checks_is_published_without_its_envelope() {
-    let fixture = Fixture::start();
-    let payload = r#"{ "b" : 1.0e2 ,"a":[ ] , "payload":{"topic":1} }"#;
-    let longest = "t".repeat(1024);
-    let topics = ["x", "core", "core/exts/operate/", "CORE/exts/operate", "späti/🏠 a\\b\"c", &longest];
-    let plain = topics.map(|topic| Message::new(topic, r#"{"content":[],  "any": "thing"}"#));
-    let start = Message::new("core/exts/operate", r#"{"node_name":"extension_eim","content":"start"}"#);
-    let escaped = |payload: &str| format!(r#"{{"topic":"core\/exts\/\u006fperate","payload":{payload}}}"#);
-    let enveloped = [
-        format!(r#"{{"payload":{payload},"topic":"t"}}"#),
-        format!("\r\n\t {{ \"topic\" :\t\"t\" , \"payload\" :\r\n{payload}\r\n}} \n"),
-        format!(r#"{{"id":[1,{{}}],"topic":"t","payload":{payload},"time":null}}"#),
-    ];
-    let cases = plain.into_iter().map(|message| (message.body(), message));
-    let cases = cases.chain([(escaped(&start.payload), start)]);
-    for (body, message) in cases.chain(enveloped.map(|body| (body, Message::new("t", payload)))) {
-        fixture.post(&body).assert_accepted();
-        assert_eq!(fixture.subscriber.next(), message, "{body}");
-    }
-    assert_eq!(fixture.post(escaped(r#"{"content":"start"}"#)).status, 422, "escapes must not avoid the checks");
-    fixture.assert_nothing_more_published();
-}
-
 /// The rows are: the value of `--check`, how often an unknown topic is logged, and the statuses of a message of an
 /// unknown topic and of one that breaks the schema of its topic.
 #[test]

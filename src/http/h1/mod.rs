@@ -26,7 +26,7 @@
 //! | *a token in `Authorization: Bearer`, where the query has none* | 6750 §2.1, 9110 §11.4 | `accept/bearer*` |
 //! | *`OPTIONS`, a preflight or not: 204* | 9110 §9.3.7, Fetch §3.2 | `accept/options*` |
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
-//! | *limits, at the limit* | | `accept/head-at-max*`, `accept/body-at-max-*`, `accept/buffered-at-max` |
+//! | *limits, at the limit* | | `accept/head-at-max*`, `accept/lines-at-max`, `accept/body-at-max-*`, `accept/buffered-at-max` |
 //!
 //! A bare LF, a second empty line and an empty list member may be accepted by the RFC. They are refused, because two
 //! programs that disagree about where a request ends make request smuggling possible, and no known client sends them.
@@ -51,7 +51,7 @@
 //!
 //! | refused otherwise | RFC | held by |
 //! |---|---|---|
-//! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `limits::field_lines` |
+//! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `reject/lines-*` |
 //! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_bytes` |
 //! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |

@@ -1,7 +1,7 @@
 //! Limits that are too large for a file, at the limit and one past it.
 
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
+use adapter_gateway::http::h1::head::TARGET_BYTES;
 use adapter_gateway::http::policy::{BODY_BYTES, HEAD_BYTES, Policy};
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
@@ -42,33 +42,6 @@ fn a_long_head_costs_no_more_for_its_pieces() {
     let limits = Limits { policy, ..Limits::default() };
     let head = padded(limits.policy.head_bytes - 1_000);
     assert_eq!(run(&limits, head.chunks(1), Through::Input).answers[0].status, 200);
-}
-
-#[test]
-fn field_lines() {
-    // Three lines are needed.
-    let lines = |lines| [length(MESSAGE.len()), b"X: y\r\n".repeat(lines - 3)].concat();
-    let message = |count| request("POST", TARGET, &lines(count), MESSAGE);
-    assert_eq!((status(&message(FIELD_LINES)), status(&message(FIELD_LINES + 1))), (200, 431));
-}
-
-/// A malformed line is found also behind the hundred lines that a head may have.
-#[test]
-fn a_malformed_line_comes_before_too_many_lines() {
-    let host = "Host: localhost\r\n";
-    for (first, last, status) in [
-        (host, "", 431),
-        ("", host, 431),
-        ("", "", 400),
-        (host, host, 400),
-        (host, "Content-Length: x\r\n", 400),
-        (host, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400),
-        (host, " folded\r\n", 400),
-    ] {
-        let bytes = format!("POST {TARGET} HTTP/1.1\r\n{first}{}{last}\r\n", "X: y\r\n".repeat(100));
-        let answers = whole(&Limits::default(), bytes.as_bytes()).answers;
-        assert_eq!((answers.len(), answers[0].status), (1, status), "{first:?} {last:?}");
-    }
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! Certificates and keys of the options `--tls-cert` and `--tls-key`.
 
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::symlink;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use super::client::Connector;
-use crate::support::{FINE, Fixture, Gateway, Pair, skip};
-
-/// The user `nobody` on most systems.
-const NOBODY: u32 = 65_534;
+use crate::support::{FINE, Fixture, Gateway, NOBODY, Pair, give_away, set_mode, skip};
 
 #[test]
 fn every_kind_of_key_is_served() {
@@ -59,7 +56,7 @@ fn a_directory_in_which_others_may_replace_the_key_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     // In a directory with the sticky bit, nobody can replace the files of others.
     for (mode, is_open) in [(0o777, true), (0o775, true), (0o703, true), (0o755, false), (0o1777, false)] {
-        std::fs::set_permissions(files.directory(), PermissionsExt::from_mode(mode)).unwrap();
+        set_mode(files.directory(), mode);
         let log = log_of(files.arguments());
         let warning = format!("others than its owner may replace the private key in it (mode {mode:04o})");
         assert_eq!([log.contains(&warning), log.contains("may replace")], [is_open; 2], "{mode:o}: {log}");
@@ -73,7 +70,7 @@ fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
     }
     let files = Pair::ec().in_files();
     for path in [&files.key, files.directory()] {
-        chown(path, Some(NOBODY), None).unwrap();
+        give_away(path);
         let log = log_of(files.arguments());
         assert!(log.contains(&format!("{}: belongs to another user (number {NOBODY})", path.display())), "{log}");
     }
@@ -86,9 +83,9 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
         let elsewhere = tempfile::tempdir().unwrap();
         let link = elsewhere.path().join("key.pem");
         symlink(&files.key, &link).unwrap();
-        let mode = |is_open| PermissionsExt::from_mode(if is_open { 0o777 } else { 0o700 });
-        std::fs::set_permissions(elsewhere.path(), mode(is_open)).unwrap();
-        std::fs::set_permissions(files.directory(), mode(!is_open)).unwrap();
+        let mode = |is_open| if is_open { 0o777 } else { 0o700 };
+        set_mode(elsewhere.path(), mode(is_open));
+        set_mode(files.directory(), mode(!is_open));
         let [cert, certificate, key_option, _] = files.arguments();
         let log = log_of([cert, certificate, key_option, link.to_str().unwrap()]);
         let open = if is_open { elsewhere.path() } else { files.directory() };

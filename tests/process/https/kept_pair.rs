@@ -1,22 +1,15 @@
 //! A self-signed pair that cannot be renewed, and locks that other processes hold.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::chown;
+use std::path::PathBuf;
 
 use rustix::process::geteuid;
 
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
-use super::self_signed::{files, mode, settings_beside};
-use crate::support::{Builder, FINE, Gateway, Pair, SettingsFile, skip};
-
-/// The user `nobody`, and its group, on most systems. It owns no file of these tests.
-const NOBODY: u32 = 65_534;
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-}
+use super::self_signed::{files, settings_beside};
+use crate::support::{Builder, FINE, Gateway, NOBODY, Pair, SettingsFile, mode, set_mode, skip};
 
 /// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
 /// takes the settings as they are, and publishes on an endpoint that needs no file.

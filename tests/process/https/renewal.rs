@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use super::client::Connector;
-use super::self_signed::{files, mode, settings_beside};
-use crate::support::{FINE, Gateway, Pair, assert_same_set, eventually};
+use super::self_signed::{files, settings_beside};
+use crate::support::{FINE, Gateway, Pair, assert_same_set, eventually, mode};
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -1,20 +1,15 @@
 //! The self-signed pair that the gateway makes beside its settings.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
 use crate::support::pair::NAMES;
-use crate::support::{Client, FINE, Fixture, Gateway, Pair, SettingsFile, disabled, enabled_settings};
+use crate::support::{Client, FINE, Fixture, Gateway, Pair, SettingsFile, disabled, enabled_settings, mode, set_mode};
 
 /// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
-}
-
-pub(crate) fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
 /// Writes settings that open the gateway, and a pair beside them if one is given.
@@ -24,7 +19,7 @@ pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
         let [certificate, key, _] = files(settings.path());
         std::fs::write(certificate, &pair.certificate).unwrap();
         std::fs::write(&key, &pair.key).unwrap();
-        std::fs::set_permissions(key, PermissionsExt::from_mode(0o600)).unwrap();
+        set_mode(&key, 0o600);
     }
     settings
 }

@@ -2,19 +2,13 @@
 
 use std::net::TcpListener;
 
-use crate::support::{FINE, Gateway, Message, Subscriber, accept_connection, dead_endpoint, temporary_endpoint};
+use crate::support::{FINE, Gateway, Message, Subscriber, accept_connection, temporary_endpoint};
 
 /// Posts a message and checks that it is refused because no hub is connected.
 fn expect_503(gateway: &Gateway) {
     let response = gateway.post(FINE);
     assert_eq!((response.status, response.field("Retry-After")), (503, Some("1")));
     response.problem();
-}
-
-#[test]
-fn a_message_without_a_hub_is_503_with_retry_after() {
-    let gateway = Gateway::serve().connect(&dead_endpoint()).start();
-    expect_503(&gateway);
 }
 
 /// A port that accepts connections counts as a hub only after the handshake of ZeroMQ.
