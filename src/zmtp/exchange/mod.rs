@@ -32,6 +32,9 @@ const BATCH_ENTRIES: usize = 4_096;
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
+/// What is referenced for all subscribers in a turn, in bytes: a batch for each of the 256. Others wait that long.
+const TURN_BYTES: usize = 256 * BATCH_BYTES;
+
 /// What a message of a publisher counts beside its bytes, in bytes: its entry of the log, and the allocator's part.
 const ENTRY_BYTES: usize = 256;
 
@@ -193,7 +196,7 @@ impl Exchange {
                 let rest = part.get(skip_bytes.min(part.len())..).unwrap_or_default();
                 skip_bytes = skip_bytes.saturating_sub(part.len());
                 if rest.len() >= REFERENCED_BYTES {
-                    return rest;
+                    return rest.get(..TURN_BYTES / self.waiting.len().max(1)).unwrap_or(rest);
                 }
                 copied.extend_from_slice(rest);
             }

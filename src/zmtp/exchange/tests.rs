@@ -147,6 +147,18 @@ fn a_batch_copies_what_is_small_and_refers_to_the_first_large_part() {
     }
 }
 
+/// Each waits until all others have had a batch.
+#[test]
+fn the_more_subscribers_wait_the_less_of_a_large_message_each_gets_at_once() {
+    let large = message(b"t", 1_000_000);
+    for (subscribers, referenced_bytes) in [(1, large.wire_bytes()), (16, large.wire_bytes()), (255, TURN_BYTES / 255)]
+    {
+        let mut exchange = exchange_with(subscribers, 0);
+        exchange.post(large.clone(), 0, SECOND);
+        assert_eq!(exchange.batch(0, false, &mut Vec::new()).len(), referenced_bytes, "{subscribers}");
+    }
+}
+
 #[test]
 fn a_large_payload_is_written_from_where_it_lies_also_from_its_middle() {
     let mut exchange = exchange_with(1, 0);
