@@ -5,15 +5,11 @@ use serde_json::Value;
 use crate::support::topics::{Example, TOPICS, Topic};
 use crate::support::{Fixture, Message};
 
-/// Returns each topic with each of its examples.
-fn cases() -> impl Iterator<Item = (&'static str, &'static Example)> {
-    TOPICS.iter().flat_map(|row| row.examples.iter().map(|example| (row.topic, example)))
-}
-
 #[test]
 fn a_payload_of_each_topic_is_published_byte_for_byte_and_one_with_a_fault_is_refused_with_a_pointer() {
     let (fixture, mut client) = Fixture::start_with_client();
-    for (topic, case) in cases() {
+    let examples = TOPICS.iter().flat_map(|row| row.examples.iter().map(|example| (row.topic, example)));
+    for (topic, case) in examples {
         let message = Message::new(topic, case.payload);
         client.exchange(&fixture.request(message.body())).assert_accepted();
         assert_eq!(fixture.subscriber.next(), message);

@@ -17,7 +17,7 @@ use readers::{DialledReaders, Reader};
 pub use readers::SubscriberTotals;
 
 use super::log::{Entry, Log, Origin, Released};
-use super::place_set::PlaceSet;
+use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
 use crate::sync::noted_topics::NotedTopics;
@@ -32,8 +32,8 @@ const BATCH_ENTRIES: usize = 4_096;
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
-/// What is referenced for all subscribers in a turn, in bytes: a batch for each of the 256. Others wait that long.
-const TURN_BYTES: usize = 256 * BATCH_BYTES;
+/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Others wait that long.
+const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
 
 /// What a message of a publisher counts beside its bytes, in bytes: its entry of the log, and the allocator's part.
 const ENTRY_BYTES: usize = 256;
