@@ -14,6 +14,7 @@ use crate::cli::ListenArguments;
 use crate::gateway::Failure;
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
+use crate::zmtp::PeerFault;
 
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -60,7 +61,7 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
                 // Without a thread, the line is left out: to wait here would delay messages.
                 last = std::thread::Builder::new().name("connected".into()).spawn(say).ok();
             }
-            Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
+            Err(reason @ NotConnected::Unfit(PeerFault::SocketType(_))) => warning(format_args!(
                 "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
             )),
             Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),

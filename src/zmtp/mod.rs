@@ -29,7 +29,7 @@ pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{
-    COMMAND_BYTES, GREETING, GREETING_BYTES, PING_CONTEXT_BYTES, PeerFault, READY_BYTES, SUBSCRIBE_TO_EVERYTHING,
-    SocketRole, put_pong, ready,
+    COMMAND_BYTES, GREETING, GREETING_BYTES, PING_CONTEXT_BYTES, PeerFault, PeerTerm, READY_BYTES,
+    SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready,
 };
 pub use wire_message::WireMessage;

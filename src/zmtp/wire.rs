@@ -1,18 +1,64 @@
 //! The bytes of ZMTP 3 (<https://rfc.zeromq.org/spec/23>): the greeting, `READY`, the heads of frames, and commands.
 
-/// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
+use std::fmt;
+
+/// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound. Its text is what the peer does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerFault {
-    /// The greeting is not one of ZMTP 3 with the mechanism NULL.
+    /// The greeting is none of ZMTP.
     Greeting,
+    /// The greeting is one of ZMTP 1.
+    Zmtp1,
+    /// The greeting is one of ZMTP 2.
+    Zmtp2,
+    /// The mechanism is not NULL.
+    Mechanism(PeerTerm),
     /// The first frame is not `READY`, is too long, or does not name one socket type.
     Handshake,
     /// The socket is of this type, which does not fit.
-    SocketType(String),
+    SocketType(PeerTerm),
     /// A frame has reserved flags, is a divided command, or has a length of more than 63 bits.
     Frame,
     /// A command is too long, or a `PING` is too short.
     Command,
+}
+
+impl fmt::Display for PeerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Greeting | Self::Handshake => f.write_str("does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::Zmtp1 => f.write_str("speaks ZMTP 1, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            Self::Zmtp2 => f.write_str("speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            Self::Mechanism(name) => write!(f, "uses the security mechanism {name}, and only NULL is supported"),
+            Self::SocketType(kind) => write!(f, "is a ZeroMQ socket of type {kind}, which does not fit"),
+            Self::Frame | Self::Command => f.write_str("breaks ZMTP 3, the protocol of ZeroMQ"),
+        }
+    }
+}
+
+/// The name of a mechanism or of a socket type as a peer sends it: up to 20 characters, which can be printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerTerm(String);
+
+impl PeerTerm {
+    /// Returns the name if it is one of spec 23: `mechanism-char`, of which a socket type has letters alone.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        let is_fit = |&byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'+');
+        let is_term = (1..=MECHANISM.len()).contains(&name.len()) && name.iter().all(is_fit);
+        is_term.then(|| Self(String::from_utf8_lossy(name).into_owned()))
+    }
+}
+
+impl AsRef<[u8]> for PeerTerm {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for PeerTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// The length of the greeting.
@@ -31,6 +77,7 @@ pub const COMMAND_BYTES: u64 = 512;
 /// Longest head of a frame: the flags and a length of eight bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
+const SIGNATURE_END_AT: usize = 9;
 const VERSION_AT: usize = 10;
 const MECHANISM_AT: usize = 12;
 const MECHANISM: &[u8; 20] = b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -70,30 +117,46 @@ impl SocketRole {
     }
 }
 
-/// Checks bytes of the greeting that begin at this offset. The padding of the signature, the minor version and what
-/// follows the mechanism mean nothing.
-pub(super) fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
-    let fit = bytes.iter().zip(at..).all(|(&byte, at)| match at {
-        0 => byte == 0xff,
-        9 => byte == 0x7f,
-        VERSION_AT => byte >= 3,
+/// Checks what has arrived of a greeting. The first byte that does not fit decides, except that the name of another
+/// mechanism is awaited. The padding of the signature, the minor version and what follows the mechanism mean nothing.
+pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
+    match [0, SIGNATURE_END_AT, VERSION_AT].map(|at| greeting.get(at)) {
+        // The length of an anonymous identity, with which ZMTP 1 begins.
+        [Some(1), ..] => return Err(PeerFault::Zmtp1),
+        [Some(0xff) | None, Some(0x7f) | None, version] => match version {
+            Some(0) => return Err(PeerFault::Zmtp1),
+            Some(1 | 2) => return Err(PeerFault::Zmtp2),
+            Some(3..) | None => {}
+        },
+        _ => return Err(PeerFault::Greeting),
+    }
+    let rest = greeting.get(MECHANISM_AT..).unwrap_or_default();
+    let field = rest.get(..MECHANISM.len()).unwrap_or(rest);
+    if MECHANISM.starts_with(field) {
+        return Ok(());
+    }
+    let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_whole = name.len() < field.len() || field.len() == MECHANISM.len();
+    match PeerTerm::parse(name) {
         // Commands of other mechanisms could not be read here.
-        _ => at.checked_sub(MECHANISM_AT).and_then(|at| MECHANISM.get(at)).is_none_or(|expected| byte == *expected),
-    });
-    if fit { Ok(()) } else { Err(PeerFault::Greeting) }
+        Some(other) if name != b"NULL" && is_whole => Err(PeerFault::Mechanism(other)),
+        Some(_) if name != b"NULL" => Ok(()),
+        _ => Err(PeerFault::Greeting),
+    }
 }
 
 /// Returns the socket type that the body of a READY names.
-pub(super) fn parse_socket_type(body: &[u8]) -> Result<&[u8], PeerFault> {
+pub(super) fn parse_socket_type(body: &[u8]) -> Result<PeerTerm, PeerFault> {
     let mut rest = body.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
     let mut socket_type = None;
     while !rest.is_empty() {
         let (name, value) = take_property(&mut rest).ok_or(PeerFault::Handshake)?;
-        if name == SOCKET_TYPE && socket_type.replace(value).is_some_and(|other| other != value) {
+        // Spec 37: the case of a name is not significant.
+        if name.eq_ignore_ascii_case(SOCKET_TYPE) && socket_type.replace(value).is_some_and(|other| other != value) {
             return Err(PeerFault::Handshake);
         }
     }
-    socket_type.ok_or(PeerFault::Handshake)
+    socket_type.and_then(PeerTerm::parse).ok_or(PeerFault::Handshake)
 }
 
 /// Takes a property: its name after a length of one byte, and its value after a length of four bytes.
@@ -200,8 +263,13 @@ mod tests {
         }
     }
 
-    fn first_fault(greeting: &[u8]) -> Option<usize> {
-        (0..greeting.len()).find(|&at| check_greeting(at, &greeting[at..=at]).is_err())
+    /// Returns how many bytes of a greeting show a fault, and the fault, which what follows does not change.
+    fn first_fault(greeting: &[u8]) -> Option<(usize, PeerFault)> {
+        let faults = (0..=greeting.len()).map(|end| check_greeting(&greeting[..end]).err());
+        let mut faults = faults.enumerate().filter_map(|(end, fault)| Some((end, fault?)));
+        let first = faults.next();
+        assert!(faults.all(|(_, fault)| first.as_ref().is_some_and(|(_, first)| *first == fault)), "{first:?}");
+        first
     }
 
     #[test]
@@ -216,18 +284,28 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_at_the_first_byte_that_shows_it() {
-        for (bytes, at) in [
-            (&b"POST / HTTP/1.1\r\n"[..], 0),
-            (b"\x01\x00", 0),
-            (b"\xff\0\0\0\0\0\0\0\x01\x00", 9),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x00", 10),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01", 10),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0CURVE", 12),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULLS", 16),
+    fn others_are_refused_at_the_first_byte_that_shows_what_they_are() {
+        let signed = |rest: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f", rest].concat();
+        let mechanism = |name: &str| PeerFault::Mechanism(PeerTerm(name.into()));
+        for (bytes, fault_at, fault) in [
+            (b"POST / HTTP/1.1\r\n".to_vec(), 0, PeerFault::Greeting),
+            (b"\x01\x00".to_vec(), 0, PeerFault::Zmtp1),
+            (b"\xff\0\0\0\0\0\0\0\x01\x00".to_vec(), 9, PeerFault::Greeting),
+            (signed(b"\x00"), 10, PeerFault::Zmtp1),
+            (signed(b"\x01\x02\0\0"), 10, PeerFault::Zmtp2),
+            (signed(b"\x02"), 10, PeerFault::Zmtp2),
+            (signed(b"\x03\0CURVE\0\0"), 17, mechanism("CURVE")),
+            (signed(b"\x03\0PLAIN\0\0"), 17, mechanism("PLAIN")),
+            (signed(b"\x03\0NULLS\0\0"), 17, mechanism("NULLS")),
+            (signed(b"\x03\0N-0_1.2+3456789ABCDEF\xff"), 31, mechanism("N-0_1.2+3456789ABCDE")),
+            (signed(b"\x03\0\0\0"), 12, PeerFault::Greeting),
+            (signed(b"\x03\0curve\0"), 12, PeerFault::Greeting),
+            (signed(b"\x03\0CUR\x1b[2J\0"), 15, PeerFault::Greeting),
+            (signed(b"\x03\0NULL\0\0S"), 18, PeerFault::Greeting),
         ] {
-            assert_eq!(first_fault(bytes), Some(at), "{bytes:?}");
+            assert_eq!(first_fault(&bytes), Some((fault_at + 1, fault)), "{}", bytes.escape_ascii());
         }
+        assert_eq!(first_fault(&signed(b"\x03\0CURVE")), None, "a longer name may follow");
     }
 
     #[test]
@@ -235,7 +313,7 @@ mod tests {
         for (peers, role) in
             [(SocketRole::Subscribes, SocketRole::Publishes), (SocketRole::Publishes, SocketRole::Subscribes)]
         {
-            assert_eq!((check_greeting(0, &GREETING), GREETING[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
+            assert_eq!((check_greeting(&GREETING), GREETING[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
             let (head, body) = super::ready(peers).split_at(2);
             assert_eq!(head, [COMMAND, body.len() as u8]);
             assert_eq!(self::role(body), Ok(role));
@@ -254,7 +332,7 @@ mod tests {
     }
 
     fn role(body: &[u8]) -> Result<SocketRole, PeerFault> {
-        SocketRole::of_type(parse_socket_type(body)?).ok_or(PeerFault::Handshake)
+        SocketRole::of_type(parse_socket_type(body)?.as_ref()).ok_or(PeerFault::Handshake)
     }
 
     fn ready(properties: &[(&[u8], &[u8])]) -> Vec<u8> {
@@ -276,8 +354,10 @@ mod tests {
             (b"SUB", SocketRole::Subscribes),
             (b"XSUB", SocketRole::Subscribes),
         ] {
-            let properties = [(&b"Identity"[..], &b""[..]), (SOCKET_TYPE, socket_type), (b"X-Other", &[0; 300])];
-            assert_eq!(role(&ready(&properties)), Ok(expected));
+            for name in [SOCKET_TYPE, b"socket-type", b"SOCKET-TYPE"] {
+                let properties = [(&b"Identity"[..], &b""[..]), (name, socket_type), (b"X-Other", &[0; 300])];
+                assert_eq!(role(&ready(&properties)), Ok(expected));
+            }
         }
     }
 
@@ -293,8 +373,8 @@ mod tests {
             Vec::new(),
             ready(&[(SOCKET_TYPE, b"DEALER")]),
             ready(&[(SOCKET_TYPE, b"pub")]),
-            ready(&[(b"socket-type", b"PUB")]),
-            ready(&[(SOCKET_TYPE, b"PUB"), (SOCKET_TYPE, b"SUB")]),
+            ready(&[(SOCKET_TYPE, b"")]),
+            ready(&[(SOCKET_TYPE, b"PUB"), (b"socket-type", b"SUB")]),
         ] {
             assert_eq!(role(&body), Err(PeerFault::Handshake), "{body:?}");
         }

@@ -34,11 +34,7 @@ impl From<io::Error> for NotConnected {
 
 impl From<PeerFault> for NotConnected {
     fn from(fault: PeerFault) -> Self {
-        match fault {
-            // The name is printed, so a stranger must not choose any text.
-            PeerFault::SocketType(name) if name.bytes().all(|byte| byte.is_ascii_uppercase()) => Self::WrongSide(name),
-            _ => Self::NotZmtp,
-        }
+        Self::Unfit(fault)
     }
 }
 
@@ -140,7 +136,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::zmtp::GREETING_BYTES;
+    use crate::zmtp::{GREETING_BYTES, PeerTerm};
 
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()
@@ -158,6 +154,10 @@ mod tests {
         reports.into_inner()
     }
 
+    fn unfit_kind(name: &str) -> NotConnected {
+        PeerFault::SocketType(PeerTerm::parse(name.as_bytes()).unwrap()).into()
+    }
+
     fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
         let socket = context.socket(kind).unwrap();
         socket.bind(address).unwrap();
@@ -172,8 +172,8 @@ mod tests {
         for (kind, expected) in [
             (zmq::PUB, Ok(())),
             (zmq::XPUB, Ok(())),
-            (zmq::XSUB, Err(NotConnected::WrongSide("XSUB".into()))),
-            (zmq::ROUTER, Err(NotConnected::WrongSide("ROUTER".into()))),
+            (zmq::XSUB, Err(unfit_kind("XSUB"))),
+            (zmq::ROUTER, Err(unfit_kind("ROUTER"))),
         ] {
             let file = format!("ipc://{}/{kind:?}", directory.path().display());
             let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
@@ -203,17 +203,20 @@ mod tests {
     fn what_answers_is_told_apart() {
         let greeting = |mechanism: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0".as_slice(), mechanism].concat();
         let ready = |command: &[u8]| [&GREETING[..], command].concat();
+        let mechanism = |name: &[u8]| Some(PeerFault::Mechanism(PeerTerm::parse(name).unwrap()).into());
+        let unfit = |fault| Some(NotConnected::Unfit(fault));
         for (answer, expected) in [
-            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), Some(NotConnected::NotZmtp)),
-            (b"\x01".to_vec(), Some(NotConnected::NotZmtp)),
-            (vec![0xff; 64], Some(NotConnected::NotZmtp)),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), Some(NotConnected::NotZmtp)),
-            ([greeting(b"CURVE"), vec![0; 64]].concat(), Some(NotConnected::NotZmtp)),
-            (ready(b"\x06\0\0\0\0\0\0\0\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB"), None),
-            (ready(b"\0\x05hello"), Some(NotConnected::NotZmtp)),
-            (ready(b"\x04\x05\x04PING"), Some(NotConnected::NotZmtp)),
-            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), Some(NotConnected::NotZmtp)),
-            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), Some(NotConnected::NotZmtp)),
+            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), unfit(PeerFault::Greeting)),
+            (b"\x01\0".to_vec(), unfit(PeerFault::Zmtp1)),
+            (vec![0xff; 64], unfit(PeerFault::Greeting)),
+            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), unfit(PeerFault::Zmtp2)),
+            ([greeting(b"CURVE"), vec![0; 47]].concat(), mechanism(b"CURVE")),
+            ([greeting(b"PLAIN"), vec![0; 47]].concat(), mechanism(b"PLAIN")),
+            (ready(b"\x06\0\0\0\0\0\0\0\x19\x05READY\x0bsocket-type\0\0\0\x03PUB"), None),
+            (ready(b"\0\x05hello"), unfit(PeerFault::Handshake)),
+            (ready(b"\x04\x05\x04PING"), unfit(PeerFault::Handshake)),
+            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), unfit(PeerFault::Handshake)),
+            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), unfit(PeerFault::Handshake)),
             (Vec::new(), Some(NotConnected::Closed)),
             (GREETING.to_vec(), Some(NotConnected::Closed)),
         ] {

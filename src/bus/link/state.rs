@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::zmtp::SocketRole;
+use crate::zmtp::{PeerFault, SocketRole};
 
 /// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same.
 /// A subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
@@ -36,10 +36,8 @@ pub enum NotConnected {
     Silent,
     /// The connection was closed.
     Closed,
-    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
-    NotZmtp,
-    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
-    WrongSide(String),
+    /// What listens there does not fit.
+    Unfit(PeerFault),
 }
 
 impl fmt::Display for NotConnected {
@@ -50,8 +48,7 @@ impl fmt::Display for NotConnected {
             Self::Unreachable(reason) => f.write_str(reason),
             Self::Silent => f.write_str("no answer"),
             Self::Closed => f.write_str("the connection was closed"),
-            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
-            Self::WrongSide(kind) => match SocketRole::of_type(kind.as_bytes()) {
+            Self::Unfit(PeerFault::SocketType(kind)) => match SocketRole::of_type(kind.as_ref()) {
                 Some(SocketRole::Subscribes) => {
                     write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
                 }
@@ -60,6 +57,7 @@ impl fmt::Display for NotConnected {
                 }
                 None => write!(f, "a ZeroMQ socket of type {kind} listens there"),
             },
+            Self::Unfit(fault) => write!(f, "what listens there {fault}"),
         }
     }
 }

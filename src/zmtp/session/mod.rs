@@ -53,12 +53,11 @@ pub enum PeerEvent<'b> {
 pub struct PeerSession {
     peers: SocketRole,
     payload_bytes: u64,
-    /// How much of the greeting has arrived.
-    greeting_bytes: usize,
+    has_greeting: bool,
     is_ready: bool,
     /// The frame whose head has arrived, and not all of its body that is needed.
     head: Option<FrameHead>,
-    /// What has arrived of a head, or of the body of `head`.
+    /// What has arrived of the greeting, of a head, or of the body of `head`.
     part: Vec<u8>,
     /// The topic of a message whose payload has not arrived. It is empty if there is none.
     topic: Vec<u8>,
@@ -74,7 +73,7 @@ impl PeerSession {
         Self {
             peers,
             payload_bytes,
-            greeting_bytes: 0,
+            has_greeting: false,
             is_ready: false,
             head: None,
             part: Vec::new(),
@@ -101,10 +100,13 @@ impl PeerSession {
     /// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL, or its socket type does not fit.
     /// What it said before has been told. The connection must end, and nothing more may be received.
     pub fn receive(&mut self, bytes: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
-        let (greeting, mut rest) = bytes.split_at(bytes.len().min(GREETING_BYTES - self.greeting_bytes));
-        wire::check_greeting(self.greeting_bytes, greeting)?;
-        self.greeting_bytes += greeting.len();
-        if !greeting.is_empty() && self.greeting_bytes == GREETING_BYTES {
+        let mut rest = bytes;
+        if !self.has_greeting {
+            let Some(greeting) = self.take_body(GREETING_BYTES, &mut rest) else {
+                return wire::check_greeting(&self.part);
+            };
+            wire::check_greeting(&greeting)?;
+            self.has_greeting = true;
             on(PeerEvent::Greeting(self.peers));
         }
         let mut topic: Cow<'_, [u8]> = Cow::Owned(mem::take(&mut self.topic));
@@ -189,7 +191,7 @@ impl PeerSession {
         self.part.try_reserve_exact(kept_next.saturating_mul(2).min(needed) - kept).is_ok()
     }
 
-    /// Takes so many bytes of a body. Returns `None`, and keeps what there is, if they have not arrived whole.
+    /// Takes so many bytes, of the greeting or of a body. Returns `None`, and keeps what there is, if they have not arrived whole.
     fn take_body<'b>(&mut self, needed: usize, rest: &mut &'b [u8]) -> Option<Cow<'b, [u8]>> {
         debug_assert!(self.part.len() <= needed, "{} bytes are kept of {needed}", self.part.len());
         let (arrived, behind) = rest.split_at(needed.saturating_sub(self.part.len()).min(rest.len()));
@@ -219,9 +221,9 @@ impl PeerSession {
     ) -> Result<(), PeerFault> {
         if !self.is_ready {
             let socket_type = wire::parse_socket_type(&body)?;
-            self.is_ready = SocketRole::of_type(socket_type) == Some(self.peers);
+            self.is_ready = SocketRole::of_type(socket_type.as_ref()) == Some(self.peers);
             if !self.is_ready {
-                return Err(PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned()));
+                return Err(PeerFault::SocketType(socket_type));
             }
             on(PeerEvent::Ready);
             return Ok(());

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
-    COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, READY_BYTES, SocketRole,
+    COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, PeerTerm, READY_BYTES,
+    SocketRole,
 };
 
 use super::pieces::ways;
@@ -134,15 +135,20 @@ pub(crate) fn read_plainly(input: &[u8], role: SocketRole) -> Transcript {
 }
 
 fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(), PeerFault> {
-    let sample = handshake("PUB");
+    let mut mechanism = Vec::new();
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
-        let fits = match at {
-            0 | 9 | 12..32 => byte == sample[at],
-            10 => byte >= 3,
-            _ => true,
-        };
-        if !fits {
-            return Err(PeerFault::Greeting);
+        let is_of_name = matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'+');
+        match (at, byte) {
+            (0, 1) | (10, 0) => return Err(PeerFault::Zmtp1),
+            (10, 1 | 2) => return Err(PeerFault::Zmtp2),
+            (12..32, _) if is_of_name && mechanism.len() == at - 12 => mechanism.push(byte),
+            (0, 0xff) | (9, 0x7f) => {}
+            (12..32, 0) if !mechanism.is_empty() => {}
+            (0 | 9 | 12..32, _) => return Err(PeerFault::Greeting),
+            _ => {}
+        }
+        if (12..32).contains(&at) && (byte == 0 || at == 31) && mechanism != b"NULL" {
+            return Err(PeerFault::Mechanism(PeerTerm::parse(&mechanism).unwrap()));
         }
     }
     let Some(mut rest) = input.get(GREETING_BYTES..) else { return Ok(()) };
@@ -158,7 +164,7 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
     let publishes = role == SocketRole::Publishes;
     let fitting = if publishes { ["PUB", "XPUB"] } else { ["SUB", "XSUB"] };
     if !fitting.iter().any(|fitting| fitting.as_bytes() == socket_type) {
-        return Err(PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned()));
+        return Err(PeerFault::SocketType(PeerTerm::parse(socket_type).ok_or(PeerFault::Handshake)?));
     }
     said.push(Said::Ready);
     if publishes { read_messages(rest, said) } else { read_subscriptions(rest, said) }
@@ -172,7 +178,7 @@ fn socket_type(ready: &[u8]) -> Option<&[u8]> {
         let (name, rest) = rest.split_at_checked(name_bytes.into())?;
         let (length, rest) = rest.split_at_checked(4)?;
         let (value, rest) = rest.split_at_checked(u32::from_be_bytes(length.try_into().unwrap()) as usize)?;
-        if name == b"Socket-Type" {
+        if name.eq_ignore_ascii_case(b"socket-type") {
             types.insert(value);
         }
         properties = rest;

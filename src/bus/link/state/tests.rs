@@ -3,6 +3,7 @@ use LinkStep::{Probe, Reconnect};
 use NotConnected::{Closed, Refused, Silent};
 
 use super::*;
+use crate::zmtp::PeerTerm;
 
 const CONNECTED: Option<LinkStatus> = Some(Ok(()));
 
@@ -15,7 +16,11 @@ fn not(reason: NotConnected) -> Option<LinkStatus> {
 }
 
 fn wrong_side() -> NotConnected {
-    NotConnected::WrongSide("XSUB".into())
+    NotConnected::Unfit(PeerFault::SocketType(term("XSUB")))
+}
+
+fn term(name: &str) -> PeerTerm {
+    PeerTerm::parse(name.as_bytes()).unwrap()
 }
 
 fn check(what: &str, role: SocketRole, rows: &[Row]) {
@@ -236,14 +241,18 @@ fn a_subscription_counts_for_no_connection_to_another_address() {
 }
 
 #[test]
-fn a_wrong_side_is_told_with_what_it_may_be() {
-    for (kind, text) in [
-        ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
-        ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
-        ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
-        ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
-        ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
+fn what_does_not_fit_is_told_with_what_it_is() {
+    for (fault, text) in [
+        (PeerFault::SocketType(term("SUB")), "the publishers' side of a hub listens there (a socket of type SUB)"),
+        (PeerFault::SocketType(term("XPUB")), "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+        (PeerFault::SocketType(term("ROUTER")), "a ZeroMQ socket of type ROUTER listens there"),
+        (PeerFault::Greeting, "what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
+        (PeerFault::Zmtp2, "what listens there speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
+        (
+            PeerFault::Mechanism(term("CURVE")),
+            "what listens there uses the security mechanism CURVE, and only NULL is supported",
+        ),
     ] {
-        assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
+        assert_eq!(NotConnected::Unfit(fault).to_string(), text);
     }
 }
