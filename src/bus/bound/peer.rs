@@ -103,6 +103,8 @@ impl Peer {
         if exchange.written(place, written) {
             exchange.acknowledged(place, self.unacknowledged_bytes());
         }
+        // Nothing else may happen after the end of the message that they have waited for.
+        self.write_commands(exchange)?;
         Ok(self.is_writable && exchange.waiting_at(place) > 0)
     }
 

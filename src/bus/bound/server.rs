@@ -114,6 +114,8 @@ impl Server {
         is_more |= self.write(exchange);
         self.end_overdue(now);
         self.forget_left(exchange);
+        // Who was not looked at may have commands that can be written, or, after a write, may be read again.
+        is_more |= self.left_bytes == 0 && !self.readable.is_empty();
         is_more || self.readable.iter().any(|id| self.may_read(*id, exchange))
     }
 

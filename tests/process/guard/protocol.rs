@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};
-use crate::support::{Form, Message, RawPeer, frame, side_by_side, subscribe};
+use crate::support::{Form, Message, PATIENCE, RawPeer, frame, side_by_side, subscribe};
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -27,6 +27,36 @@ fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
         peer.round_trip();
         assert_received(&rig, &poster.accepted);
         rig.assert_unharmed("PINGs beside messages");
+    });
+}
+
+/// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a message
+/// that is being written, and nothing else happens afterwards.
+#[test]
+fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happens() {
+    const CONTEXT: [u8; 16] = [7; 16];
+    let cases = [1, 400].into_iter().flat_map(|pings| SIDES.map(|side| (side, pings)));
+    side_by_side(cases, |(side, pings)| {
+        let mut rig = Rig::open(side, Transport::Tcp);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 4_096);
+        let mut peer = subscribed(peer, OWN_TOPIC);
+        let mut other = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 1_000_000);
+        assert!(poster.post());
+        assert!(peer.is_readable_within(PATIENCE));
+        peer.send_all(&[ping(&CONTEXT).repeat(pings), subscribe(Form::Message, b"later")].concat());
+        // What arrived before has been read, as far as it is read within a message.
+        other.round_trip();
+        other.round_trip();
+        assert_eq!(number(&peer.receive_message()[1]), 0);
+        for _ in 0..pings {
+            assert_eq!(peer.receive_pong(), CONTEXT);
+        }
+        rig.gateway.wait_count("subscriptions", 2);
+        rig.gateway.post(Message::new("later", "{}").body()).assert_accepted();
+        assert_eq!(peer.receive_message()[0], b"later");
+        assert_received(&rig, &poster.accepted);
+        rig.assert_unharmed("commands within a message");
     });
 }
 
