@@ -20,9 +20,6 @@ use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sync::noted_topics::NotedTopics;
 use crate::zmtp::{SocketRole, Subscriptions, WireMessage};
 
-/// Longest message that a hub may send, in bytes. A subscription has a topic of at most 1,024 bytes.
-const INBOUND_MAX_BYTES: i64 = 64 * 1024;
-
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
 
@@ -60,7 +57,7 @@ impl Dialled {
         let mut socket = context.socket(zmq::XPUB)?;
         ffi::set_nodrop_and_manual(&mut socket)?;
         socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
-        socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
+        // No `ZMQ_MAXMSGSIZE`: a hub passes on what its subscribers subscribe to, again after each disconnect.
         let link = Link::connect(context, socket, &endpoint.address, SocketRole::Subscribes, poller)?;
         Ok(Self {
             endpoint,

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use super::hub_process::{Deployment, HUB_MESSAGES, HubProcess};
 use crate::support::load::Posted;
 use crate::support::net::{TcpSocket, tcp_sockets};
+use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::report::{post_last, take_until};
 use crate::support::{
     DeliveryReport, Gateway, Lateness, Load, Message, accept_connection, accepted, eventually, refused_as, take_all,
@@ -176,6 +177,24 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     before.sort();
     let first_kept = before[before.len() - (QUEUE + PIPE_MESSAGES / 2 - 50)];
     assert!(report.lost.iter().all(|at| *at < first_kept), "lost from the pipe or the queue");
+}
+
+/// Any subscriber of a hub can make it forward that.
+#[test]
+fn a_hub_that_forwards_a_very_long_subscription_stays_connected() {
+    let mut deployment = Deployment::with([]);
+    let mut subscriber = RawPeer::speaking(&deployment.endpoints.subscribers, "SUB");
+    for prefix in [&[b'x'; 100 * 1024][..], b"behind it"] {
+        subscriber.send_all(&subscribe(Form::Message, prefix));
+    }
+    let stats = eventually("the subscriptions reach the gateway", || {
+        let stats = deployment.gateway.stats();
+        deployment.gateway.log().contains("behind it").then_some(stats)
+    });
+    assert_eq!(stats["endpoints"][0]["reconnects"], 0, "{stats}");
+    let message = Message::new("t", "{}");
+    deployment.gateway.post(message.body()).assert_accepted();
+    assert_eq!(deployment.subscriber.next(), message);
 }
 
 #[test]

@@ -68,6 +68,8 @@ impl HubProcess {
             "--test-threads=1",
         ]);
         command.env(HUB_VARIABLE, format!("{} {}", endpoints.publishers, endpoints.subscribers));
+        // The XSUB socket of libzmq needs a frame of the stack for each byte of a subscription.
+        command.env("RUST_MIN_STACK", (64 * 1024 * 1024).to_string());
         // The hub ends when its stdin ends, so that no hub outlives the tests.
         command.stdin(Stdio::piped());
         let hub = Self { process: Process::spawn(&mut command) };
@@ -170,6 +172,7 @@ fn runs_a_hub_in_this_process() {
         }
         if subscription {
             let subscription = downstream.recv_bytes(0).unwrap();
+            upstream.send(&subscription, 0).unwrap();
             if !open && subscription.first() == Some(&1) {
                 upstream.bind(publishers).unwrap();
                 println!("{PUBLISHERS_CAN_CONNECT}");
