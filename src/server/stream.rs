@@ -77,8 +77,10 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         match session.receive(&records, into) {
             Ok(true) => Ok(Arrived::DataAndEnd),
             Ok(false) if into.is_empty() => {
-                if session.must_flush() {
-                    self.write(&[])?;
+                // Many clients send their request only once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), and
+                // the kernel delays that where nothing goes back.
+                if self.write(&[])? == 0 {
+                    self.socket.acknowledge();
                 }
                 Ok(Arrived::Nothing)
             }
@@ -91,7 +93,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 // close_notify follows either of them (RFC 8446 §6.2).
                 let is_alert = fault.is_alert();
                 if !is_alert {
-                    self.write(&[])?;
+                    session.flush(&mut self.unsent);
                 }
                 self.tls = None;
                 Ok(Arrived::Closed(if is_alert { CloseReason::EndOfInput } else { CloseReason::Refused }))
@@ -120,9 +122,9 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Writes what the socket takes, and holds the rest for [`ClientStream::flush`]. Also writes the messages of a
-    /// handshake.
-    pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<()> {
+    /// Writes what the socket takes, and holds the rest for [`ClientStream::flush`]. Also writes what the client may wait
+    /// for in TLS. Returns how many bytes there were.
+    pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<usize> {
         let mut records = self.worker.records_out.borrow_mut();
         let bytes = match &mut self.tls {
             None => plaintext,
@@ -135,7 +137,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         // The bytes that the client has not taken before go first.
         let rest = if self.unsent.is_empty() { send_some(self.socket, bytes, &self.worker.counters)? } else { bytes };
         self.unsent.extend_from_slice(rest);
-        Ok(())
+        Ok(bytes.len())
     }
 
     pub(crate) async fn flush(&mut self) -> io::Result<()> {

@@ -225,6 +225,8 @@ impl Stream for SimulatedStream {
         written
     }
 
+    fn acknowledge(&self) {}
+
     fn has_unread(&self) -> io::Result<bool> {
         Ok(self.socket.has_unread())
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::ioctl_fionread;
+use rustix::net::sockopt::set_tcp_quickack;
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -72,6 +73,11 @@ impl Stream for EpollStream {
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.try_io(Interest::WRITABLE, |socket| send(socket.as_fd(), bytes))
+    }
+
+    fn acknowledge(&self) {
+        // A failure costs the client a delay.
+        let _ = set_tcp_quickack(&self.socket, true);
     }
 
     fn has_unread(&self) -> io::Result<bool> {

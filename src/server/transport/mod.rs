@@ -67,6 +67,9 @@ pub trait Stream: Sized + 'static {
     /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
+    /// Lets TCP acknowledge at once what was read, and not with what is written next.
+    fn acknowledge(&self);
+
     /// Returns whether bytes have arrived that were not read.
     fn has_unread(&self) -> io::Result<bool>;
 

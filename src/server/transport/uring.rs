@@ -12,6 +12,7 @@ use std::rc::Rc;
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::PollFlags;
 use rustix::io::ioctl_fionread;
+use rustix::net::sockopt::set_tcp_quickack;
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::unix::AsyncFd;
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
@@ -94,6 +95,11 @@ impl Stream for UringStream {
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         send(self.socket.as_fd(), bytes)
+    }
+
+    fn acknowledge(&self) {
+        // A failure costs the client a delay.
+        let _ = set_tcp_quickack(&self.socket, true);
     }
 
     fn has_unread(&self) -> io::Result<bool> {

@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Read};
 
+use rustls::ALL_VERSIONS;
+
 use super::client::{Connector, TlsStream, read_to_end};
-use super::rig::Rig;
-use crate::support::{Client, FINE, Pair, Request};
+use super::rig::{Rig, self_signed_certificate};
+use crate::support::{Client, FINE, Message, Pair, Request};
 
 /// `statuses::recorded` shows that one follows an answer that closes.
 #[test]
@@ -42,6 +44,21 @@ fn a_close_notify_of_the_client_is_answered_with_one_behind_the_answers_to_all_r
             }
         }
         client.expect_close();
+    }
+}
+
+/// What the client has not read when it closes resets the connection, and the reset discards what it has not sent yet. So
+/// the gateway sends nothing of its own accord before the request is whole.
+#[test]
+fn a_large_message_of_a_client_that_closes_without_reading_is_published() {
+    let rig = Rig::start();
+    let message = Message::new("large", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(900_000)));
+    for version in ALL_VERSIONS {
+        let connector = Connector::version(&self_signed_certificate(&rig.gateway), version);
+        for _ in 0..5 {
+            connector.client(rig.gateway.address()).send(rig.request(message.body()).bytes());
+            assert!(rig.bus.next() == message, "the payload is different");
+        }
     }
 }
 

@@ -1,12 +1,18 @@
 //! Requests at various splits into records and segments, and sessions that are resumed.
 
+use std::time::{Duration, Instant};
+
 use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ProtocolVersion};
 
-use super::client::Connector;
+use super::client::{Connector, TlsStream};
 use super::rig::{Rig, self_signed_certificate};
-use crate::support::{Client, FINE, Message};
+use crate::support::net::tcp_sockets;
+use crate::support::{Client, FINE, Message, eventually};
+
+/// The kernel does not delay an acknowledgement by less (its `TCP_DELACK_MIN`).
+const SHORTEST_DELAY: Duration = Duration::from_millis(40);
 
 /// The smallest record that rustls makes, header and tag included.
 const SMALLEST_RECORD: usize = 32;
@@ -105,4 +111,33 @@ fn a_client_that_connects_again_resumes_its_session() {
         let forgetful = connector.with(|config| config.resumption = Resumption::disabled());
         assert_eq!(kind(&forgetful), HandshakeKind::Full);
     }
+}
+
+/// Nagle's algorithm holds the request of a client back until the last flight of its handshake is acknowledged, and the
+/// kernel delays that where nothing goes back. On a busy machine one try may take long.
+#[test]
+fn the_last_flight_of_a_handshake_is_acknowledged_at_once() {
+    let rig = Rig::start();
+    let trusted = self_signed_certificate(&rig.gateway);
+    for version in [&TLS12, &TLS13] {
+        let known = Connector::version(&trusted, version);
+        let forgetful = known.with(|config| config.resumption = Resumption::disabled());
+        known.client(rig.gateway.address()).exchange(&rig.request(FINE)).assert_accepted();
+        for (connector, kind) in [(known, HandshakeKind::Resumed), (forgetful, HandshakeKind::Full)] {
+            eventually("the last flight is acknowledged at once", || {
+                let (mut client, since) = (connector.client(rig.gateway.address()), Instant::now());
+                assert_eq!(client.stream().connection().handshake_kind(), Some(kind), "{version:?}");
+                eventually("the last flight is acknowledged", || is_acknowledged(client.stream()).then_some(()));
+                let is_at_once = since.elapsed() < SHORTEST_DELAY;
+                // The next resumption needs the ticket of this answer.
+                client.exchange(&rig.request(FINE)).assert_accepted();
+                is_at_once.then_some(())
+            });
+        }
+    }
+}
+
+fn is_acknowledged(client: &TlsStream) -> bool {
+    let local = client.socket().local_addr().unwrap();
+    tcp_sockets().iter().any(|socket| socket.local == local && socket.buffered_bytes == 0)
 }
