@@ -18,7 +18,7 @@ use super::poller::{Clock, Poller, Ready, WaitEnd};
 use super::state::BusState;
 use crate::sync::Ordering;
 use crate::sys::log::log;
-use crate::sys::memory::MEMORY;
+use crate::sys::memory::{Holder, MEMORY};
 use crate::sys::process::schedule_as_batch;
 use crate::zmtp::{Exchange, Origin};
 
@@ -152,8 +152,7 @@ impl BusThread {
     /// Tells other threads how it stands, and gives back what nobody needs any more: whoever sees that a message was
     /// published sees what came of it, too.
     fn give_back(&mut self, now: Duration) {
-        let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
-        MEMORY.note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
+        self.note_held();
         let released = self.exchange.take_released();
         if let Some(bound) = &self.state.bound {
             bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
@@ -162,9 +161,16 @@ impl BusThread {
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);
         }
+        self.note_held();
         let is_stalled = self.is_stalled();
         self.state.set_stalled(is_stalled);
         self.tell_subscriptions();
+    }
+
+    fn note_held(&self) {
+        let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
+        let held_bytes = || self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes;
+        MEMORY.note_held(Holder::Bus, held_bytes);
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.

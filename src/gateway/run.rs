@@ -53,7 +53,7 @@ pub(crate) fn run(
         .build()
         .map_err(Failure::cannot("create an event loop"))?;
     runtime.block_on(async {
-        tokio::spawn(MEMORY.return_when_over());
+        tokio::spawn(MEMORY.return_after_falls());
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;

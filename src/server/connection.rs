@@ -16,7 +16,7 @@ use crate::http::{Connection, Context, response};
 use crate::server::shared::{Mode, WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
-use crate::sys::memory::MEMORY;
+use crate::sys::memory::{Holder, MEMORY};
 use crate::tls::session::Acceptor;
 
 /// How long after the stop began a client may begin a request. One that sends requests in a row begins the next one at
@@ -104,9 +104,12 @@ pub(crate) fn run<S: Stream>(
             Ok(CloseReason::EndOfInput) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
             Ok(_) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
-            // The connection is broken: nothing more can be sent, and its body is given back with its task.
-            Err(_) => MEMORY.note_held(worker.core_now().budget.held_bytes()),
+            // The connection is broken: nothing more can be sent.
+            Err(_) => {}
         }
+        // A body that has not come whole is given back with its task.
+        drop(task);
+        MEMORY.note_held(Holder::Bodies, || worker.core_now().budget.held_bytes());
     }
 }
 
@@ -281,9 +284,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut out = self.worker.output.borrow_mut();
         out.clear();
         let mut core = self.worker.core_now();
-        // Also what this step gives back: the body of a client that has left was held until now.
-        MEMORY.note_held(core.budget.held_bytes());
         let next = act(&mut self.connection, &mut out, &mut core);
+        MEMORY.note_held(Holder::Bodies, || core.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.unauthorized.notify_one();
         }

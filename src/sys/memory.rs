@@ -1,10 +1,11 @@
 //! The return of freed memory to the kernel.
 //!
-//! The allocator keeps freed memory ([`process::keep_freed_memory`]). A thread that holds much says so again and again
-//! as long as it holds it. Once no thread has said so for 10 s, the freed memory goes back to the kernel, once. Under
-//! load a thread always says so, and while none does, no timer runs.
+//! The allocator keeps freed memory ([`process::keep_freed_memory`]). So that it does not keep it for good, each holder
+//! of much says how much it holds when that has changed. Time is divided into windows of 10 s. If the greatest sum of a
+//! window is much less than that of an earlier one, what was freed since goes back to the kernel, once. A load that is
+//! steady, or goes up and down, costs nothing, and no timer runs while nothing changes and nothing is to be returned.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,49 +16,104 @@ use super::process;
 /// The bytes from which a return of memory is worth its cost.
 const MUCH_BYTES: usize = 4 << 20;
 
-/// How long nobody must have held much. To return memory takes some milliseconds, and to get it again takes more.
-const QUIET: Duration = Duration::from_secs(10);
+/// The change that a holder reports, in bytes. Three holders together are off by less than half of [`MUCH_BYTES`].
+const STEP_BYTES: usize = 512 << 10;
+
+/// To return memory takes some milliseconds, and to get it again takes more.
+const WINDOW: Duration = Duration::from_secs(10);
 
 pub(crate) static MEMORY: Memory = Memory::new();
 
+/// Who holds memory, which is counted nowhere else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Holder {
+    /// The connections, in bodies that are on their way.
+    Bodies,
+    /// The bus thread, in messages and subscriptions.
+    Bus,
+    /// libzmq, in buffers that were lent to it.
+    Libzmq,
+}
+
 pub(crate) struct Memory {
-    /// Whether much was held since [`Memory::return_when_over`] has begun to wait.
-    is_much_held: AtomicBool,
-    much_held: Notify,
-    /// Bytes freed since they were last much.
-    freed_bytes: AtomicUsize,
+    bodies_bytes: AtomicUsize,
+    bus_bytes: AtomicUsize,
+    libzmq_bytes: AtomicUsize,
+    lent_bytes: AtomicUsize,
+    /// The greatest sum of what the holders held since the window began.
+    window_bytes: AtomicUsize,
+    changed: Notify,
 }
 
 impl Memory {
     const fn new() -> Self {
-        Self { is_much_held: AtomicBool::new(false), much_held: Notify::const_new(), freed_bytes: AtomicUsize::new(0) }
-    }
-
-    /// Takes note that so many bytes are held. The call costs a comparison while they are few.
-    pub(crate) fn note_held(&self, bytes: usize) {
-        let is_new = bytes >= MUCH_BYTES && !self.is_much_held.load(Ordering::Relaxed);
-        if is_new && !self.is_much_held.swap(true, Ordering::Relaxed) {
-            self.much_held.notify_one();
+        const { assert!(3 * STEP_BYTES < MUCH_BYTES / 2) };
+        Self {
+            bodies_bytes: AtomicUsize::new(0),
+            bus_bytes: AtomicUsize::new(0),
+            libzmq_bytes: AtomicUsize::new(0),
+            lent_bytes: AtomicUsize::new(0),
+            window_bytes: AtomicUsize::new(0),
+            changed: Notify::const_new(),
         }
     }
 
-    /// Takes note that so many bytes are freed which nobody has counted while they were held.
-    pub(crate) fn note_freed(&self, bytes: usize) {
-        let freed_bytes = self.freed_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if freed_bytes >= MUCH_BYTES {
-            self.freed_bytes.store(0, Ordering::Relaxed);
-            self.note_held(freed_bytes);
-        }
-    }
-
-    /// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10
-    /// s.
-    pub(crate) async fn return_when_over(&self) {
+    /// Takes note of how many bytes a holder holds. The call costs a comparison while that changes little.
+    pub(crate) fn note_held(&self, holder: Holder, held_bytes: impl Fn() -> usize) {
+        let noted_bytes = match holder {
+            Holder::Bodies => &self.bodies_bytes,
+            Holder::Bus => &self.bus_bytes,
+            Holder::Libzmq => &self.libzmq_bytes,
+        };
+        // Several threads may note the same holder, and the last one to store must not store what is no longer true.
         loop {
-            self.much_held.notified().await;
-            self.is_much_held.store(false, Ordering::Relaxed);
-            sleep(QUIET).await;
-            if !self.is_much_held.load(Ordering::Relaxed) {
+            let bytes = held_bytes();
+            if noted_bytes.load(Ordering::SeqCst).abs_diff(bytes) < STEP_BYTES {
+                return;
+            }
+            noted_bytes.store(bytes, Ordering::SeqCst);
+            self.window_bytes.fetch_max(self.held_bytes(), Ordering::SeqCst);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Takes note that a buffer of so many bytes is lent to libzmq.
+    pub(crate) fn note_lent(&self, bytes: usize) {
+        self.lent_bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.note_held(Holder::Libzmq, || self.lent_bytes.load(Ordering::SeqCst));
+    }
+
+    /// Takes note that libzmq has given back such a buffer.
+    pub(crate) fn note_returned(&self, bytes: usize) {
+        self.lent_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.note_held(Holder::Libzmq, || self.lent_bytes.load(Ordering::SeqCst));
+    }
+
+    fn held_bytes(&self) -> usize {
+        let holders = [&self.bodies_bytes, &self.bus_bytes, &self.libzmq_bytes];
+        holders.map(|bytes| bytes.load(Ordering::SeqCst)).iter().sum()
+    }
+
+    /// Ends a window. Returns whether much less was held in it than in the one at the peak, which it replaces then.
+    fn has_fallen(&self, peak_bytes: &mut usize) -> bool {
+        let window_bytes = self.window_bytes.swap(0, Ordering::SeqCst);
+        // Whoever notes a change meanwhile does so before the swap, and is in this sum, or behind it.
+        self.window_bytes.fetch_max(self.held_bytes(), Ordering::SeqCst);
+        let has_fallen = window_bytes + MUCH_BYTES <= *peak_bytes;
+        *peak_bytes = if has_fallen { window_bytes } else { window_bytes.max(*peak_bytes) };
+        has_fallen
+    }
+
+    /// Returns freed memory to the kernel (malloc_trim(3)) each time that much less is held for a window.
+    pub(crate) async fn return_after_falls(&self) {
+        let mut peak_bytes = 0;
+        loop {
+            // What is held now may be much less than the peak, and the window in which it fell says nothing of that.
+            if self.held_bytes() + MUCH_BYTES > peak_bytes {
+                self.changed.notified().await;
+            }
+            sleep(WINDOW).await;
+            if self.has_fallen(&mut peak_bytes) {
                 process::return_freed_memory();
             }
         }
@@ -68,13 +124,46 @@ impl Memory {
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
+    /// Each row is a window: what the bus and the connections hold in it, one after the other, and whether memory is
+    /// returned at its end.
     #[test]
-    fn what_is_freed_little_by_little_counts_as_held_once_it_is_much() {
-        let memory = Memory::new();
-        memory.note_held(MUCH_BYTES - 1);
-        memory.note_freed(MUCH_BYTES - 1);
-        assert!(!memory.is_much_held.load(Ordering::Relaxed));
-        memory.note_freed(1);
-        assert!(memory.is_much_held.load(Ordering::Relaxed));
+    fn memory_is_returned_after_a_fall_from_any_level_and_not_under_a_load_that_goes_up_and_down() {
+        let (memory, mut peak_bytes) = (Memory::new(), 0);
+        for (window, (held_mib, is_returned)) in [
+            (&[(0, 0), (6, 0)][..], false),
+            (&[(6, 128), (6, 0)], false),
+            (&[], true),
+            (&[], false),
+            (&[(6, 20), (6, 0), (6, 20), (6, 0)], false),
+            (&[(6, 20), (6, 0)], false),
+            (&[(6, 17)], false),
+            (&[(6, 0)], false),
+            (&[], true),
+            (&[(3, 0)], false),
+            (&[], false),
+            (&[(0, 0)], false),
+            (&[], true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for &(bus_mib, bodies_mib) in held_mib {
+                memory.note_held(Holder::Bus, || bus_mib * MIB);
+                memory.note_held(Holder::Bodies, || bodies_mib * MIB);
+            }
+            assert_eq!(memory.has_fallen(&mut peak_bytes), is_returned, "window {window}");
+        }
+    }
+
+    #[test]
+    fn what_is_lent_little_by_little_counts() {
+        let (memory, mut peak_bytes) = (Memory::new(), 0);
+        (0..100).for_each(|_| memory.note_lent(MUCH_BYTES / 64));
+        assert!(!memory.has_fallen(&mut peak_bytes) && peak_bytes > MUCH_BYTES);
+        (0..100).for_each(|_| memory.note_returned(MUCH_BYTES / 64));
+        assert!(!memory.has_fallen(&mut peak_bytes) && memory.has_fallen(&mut peak_bytes));
+        assert_eq!(peak_bytes, 0);
     }
 }

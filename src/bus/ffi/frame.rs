@@ -54,6 +54,7 @@ impl Frame {
             drop(unsafe { Box::from_raw(lent) });
             return None;
         }
+        MEMORY.note_lent(buffer.capacity());
         Some(Self(message))
     }
 
@@ -81,7 +82,7 @@ impl Frame {
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
     let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };
-    MEMORY.note_freed(buffer.capacity());
+    MEMORY.note_returned(buffer.capacity());
 }
 
 impl Drop for Frame {

@@ -1,7 +1,13 @@
 //! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
 //! afterwards.
 
-use crate::support::{Gateway, Message, RawClient, eventually, hub_endpoints, resident_kib, side_by_side, socket};
+use std::time::Duration;
+
+use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
+use crate::guard::traffic::{random_subscriptions, subscribed, with_subscriptions};
+use crate::support::{
+    Gateway, Message, Random, RawClient, RawPeer, eventually, hub_endpoints, resident_kib, side_by_side, socket,
+};
 
 /// Messages that wait.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +102,55 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
         (Way::Dialled, LARGE, Release::Read),
     ];
     side_by_side(cases, check);
+}
+
+/// What stays while a burst comes and goes.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Subscriptions,
+    /// Messages for a subscriber that does not read.
+    Messages,
+}
+
+/// More than a few MiB are held all the time, and messages flow all the time, one every half a second.
+#[test]
+fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
+    const BURST: usize = 128;
+    side_by_side([Held::Subscriptions, Held::Messages], |held| {
+        let limits = ["--max-buffered", "300000000", "--stall-timeout", "0", "--drain-timeout", "1"];
+        let rig = Rig::start(Gateway::serve().arguments(limits), Side::Bind, Transport::Tcp, OWN_TOPIC);
+        let peer = || RawPeer::connect(&rig.endpoints.subscribers);
+        let payload = format!(r#"{{"pad":"{}"}}"#, "x".repeat(1_000_000));
+        let post = |topic, count| {
+            let (mut client, request) =
+                (rig.gateway.client(), rig.gateway.request(Message::new(topic, &payload).body()));
+            (0..count).for_each(|_| client.exchange(&request).assert_accepted());
+        };
+        let mut random = Random(9);
+        let _holders = match held {
+            Held::Subscriptions => {
+                [(); 2].map(|()| with_subscriptions(peer(), &random_subscriptions(&mut random, 3_000, 1_000)))
+            }
+            Held::Messages => {
+                let holders = [(); 2].map(|()| subscribed(peer(), "held"));
+                post("held", 7);
+                holders
+            }
+        };
+        let resident = || resident_kib(rig.gateway.id());
+        let before = resident();
+        let staller = subscribed(peer(), "burst");
+        post("burst", BURST);
+        let most = resident();
+        assert!(most > before + BURST as u64 * 750, "{most} KiB are held, {before} KiB before");
+        drop(staller);
+        let lowest = eventually("the memory is given back", || {
+            std::thread::sleep(Duration::from_millis(500));
+            post(OWN_TOPIC, 1);
+            Some(resident()).filter(|resident| *resident <= before + REMAINING_KIB)
+        });
+        println!("{held:?}: {before} KiB before, {most} KiB held, {lowest} KiB afterwards");
+    });
 }
 
 /// No message passes, so nothing but the bodies themselves tells the gateway that it held much.
