@@ -101,6 +101,7 @@ impl Dialled {
         }
         let is_sent = self.try_send_frame(&mut payload, false);
         debug_assert!(is_sent, "libzmq refuses no payload after it has accepted its topic");
+        self.link.taken_messages = self.link.taken_messages.saturating_add(1);
         true
     }
 

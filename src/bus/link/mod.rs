@@ -3,19 +3,20 @@
 //! A [`Link`] has one socket, and drives its state machine with what libzmq's monitor and the probes find out.
 //!
 //! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes
-//! look names up: at the start, and again while there is no connection, so that a hub with another address is found.
+//! look names up: at the start, and again while there is no connection, so that a hub is found at each address that its
+//! name has.
 
 mod dialled;
 mod probe;
 mod socket;
 mod state;
 
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
+use std::{io, mem};
 
 use probe::ProbeReport;
 use socket::set_options;
@@ -25,6 +26,7 @@ use super::endpoint::Endpoint;
 use super::ffi;
 use super::poller::Poller;
 use super::waker::Waker;
+use crate::sys::log::warning;
 use crate::zmtp::SocketRole;
 
 pub(super) use dialled::Dialled;
@@ -48,6 +50,8 @@ pub(crate) struct Link {
     /// What libzmq dials; `None` until the first address of a name is known.
     dialled: Option<Endpoint>,
     state: LinkState,
+    /// Messages that libzmq took since it dials this address.
+    taken_messages: u32,
     monitor: zmq::Socket,
     /// What the probe that runs finds out.
     probe: Option<Receiver<ProbeReport>>,
@@ -76,7 +80,7 @@ impl Link {
         poller.add(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(role, is_named, Instant::now());
-        let mut link = Self { socket, address, dialled: None, state, monitor, probe: None };
+        let mut link = Self { socket, address, dialled: None, state, taken_messages: 0, monitor, probe: None };
         if !is_named {
             link.dial(link.address.clone())?;
         }
@@ -107,12 +111,15 @@ impl Link {
                         let _ = self.dial(dialled);
                     }
                 }
-                LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
+                LinkStep::Probe => {
+                    let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
+                    self.probe = Some(probe::start(&self.address, dialled, self.state.role, waker));
+                }
             }
         }
     }
 
-    /// Dials the first of the addresses that a name has now, unless the one that is dialled is one of them.
+    /// Dials the first of these addresses, unless the one that is dialled is one of them.
     fn dial_one_of(&mut self, found: &[SocketAddr], now: Instant) {
         let Some(first) = found.first() else { return };
         let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
@@ -129,10 +136,17 @@ impl Link {
         debug_assert_eq!(reported, None, "there was no connection");
     }
 
-    /// Lets libzmq dial `address` in the place of what it dials now. What it has not sent there is lost.
+    /// Lets libzmq dial `address` in the place of what it dials now. What waits in the pipe to it is lost.
     fn dial(&mut self, address: Endpoint) -> io::Result<()> {
         if let Some(former) = self.dialled.take() {
             let _ = ffi::disconnect(&mut self.socket, former.as_str());
+            // libzmq does not say how many wait, and gives none back.
+            let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
+            let lost_messages = mem::take(&mut self.taken_messages).min(pipe_messages);
+            if lost_messages > 0 {
+                let (name, lost) = (&self.address, format!("at most {lost_messages} published messages"));
+                warning(format_args!("{name}: {lost} that waited for the hub at {former} are lost"));
+            }
             // A subscription of the former connection must not count for the next one.
             while self.state.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
         }

@@ -5,11 +5,12 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{slice, thread};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::socket::is_same;
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
@@ -40,7 +41,7 @@ impl From<PeerFault> for NotConnected {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProbeReport {
-    /// The addresses of the name, if there is one, in the order of the system. It comes first.
+    /// The addresses of the name, if there is one, and then that of them at which there is a peer of the right kind.
     Addresses(Vec<SocketAddr>),
     /// Whether a peer of the right kind is there. Nothing follows.
     End(LinkStatus),
@@ -48,11 +49,16 @@ pub(super) enum ProbeReport {
 
 /// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Each report wakes `waker`.
 /// Without a thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
-pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<ProbeReport> {
+pub(super) fn start(
+    endpoint: &Endpoint,
+    dialled: Option<SocketAddr>,
+    role: SocketRole,
+    waker: &Arc<Waker>,
+) -> Receiver<ProbeReport> {
     let (sender, receiver) = channel();
     let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));
     let body = move || {
-        probe(&endpoint, role, &|report| {
+        probe(&endpoint, dialled, role, &|report| {
             // The receiver is gone if the socket is.
             let _ = sender.send(report);
             waker.force_wake();
@@ -62,20 +68,41 @@ pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -
     receiver
 }
 
-/// Probes the endpoint, whose peers are to do what `role` says. Blocks for as long as the system resolves the name.
-fn probe(endpoint: &Endpoint, role: SocketRole, report: &dyn Fn(ProbeReport)) {
-    let addresses = addresses(endpoint);
-    if let Ok(addresses) = &addresses
-        && endpoint.is_named()
-    {
-        report(ProbeReport::Addresses(addresses.iter().filter_map(SockAddr::as_socket).collect()));
-    }
-    report(ProbeReport::End(addresses.and_then(|addresses| shake_hands(&addresses, role))));
+/// Probes the endpoint, whose peers are to do what `role` says, beginning with the address that is dialled. Blocks for
+/// as long as the system resolves the name.
+fn probe(endpoint: &Endpoint, dialled: Option<SocketAddr>, role: SocketRole, report: &dyn Fn(ProbeReport)) {
+    let report_addresses = |found: &[SockAddr]| {
+        if endpoint.is_named() {
+            report(ProbeReport::Addresses(found.iter().filter_map(SockAddr::as_socket).collect()));
+        }
+    };
+    let find = || {
+        let mut addresses = addresses(endpoint)?;
+        report_addresses(&addresses);
+        addresses.sort_by_key(|address| !address.as_socket().zip(dialled).is_some_and(|(it, to)| is_same(it, to)));
+        report_addresses(slice::from_ref(find_peer(&addresses, role)?));
+        Ok(())
+    };
+    report(ProbeReport::End(find()));
 }
 
-/// Connects to one of the addresses and closes the connection before the end of the handshake.
-fn shake_hands(addresses: &[SockAddr], role: SocketRole) -> LinkStatus {
-    let mut socket = connect(addresses)?;
+/// Returns the first address with a peer of the right kind. If there is none, a peer that does not fit is the reason.
+fn find_peer(addresses: &[SockAddr], role: SocketRole) -> Result<&SockAddr, NotConnected> {
+    let mut failure = NotConnected::Unresolved("no address of the right family".into());
+    for address in addresses {
+        match shake_hands(address, role) {
+            Ok(()) => return Ok(address),
+            Err(reason) if !matches!(failure, NotConnected::Unfit(_)) => failure = reason,
+            Err(_) => {}
+        }
+    }
+    Err(failure)
+}
+
+/// Connects to the address and closes the connection before the end of the handshake.
+fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
+    let mut socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.connect_timeout(address, CONNECT_TIMEOUT)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     socket.write_all(&GREETING)?;
@@ -94,18 +121,6 @@ fn shake_hands(addresses: &[SockAddr], role: SocketRole) -> LinkStatus {
         }
     }
     Ok(())
-}
-
-fn connect(addresses: &[SockAddr]) -> Result<Socket, NotConnected> {
-    let mut failure = NotConnected::Unresolved("no address of the right family".into());
-    for address in addresses {
-        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
-        match socket.connect_timeout(address, CONNECT_TIMEOUT) {
-            Ok(()) => return Ok(socket),
-            Err(error) => failure = error.into(),
-        }
-    }
-    Err(failure)
 }
 
 /// Returns the addresses to connect to: those of IPv6 if the host stands in brackets, otherwise those of IPv4.
@@ -150,7 +165,7 @@ mod tests {
 
     fn reports(endpoint: &Endpoint, role: SocketRole) -> Vec<ProbeReport> {
         let reports = std::cell::RefCell::new(Vec::new());
-        probe(endpoint, role, &|report| reports.borrow_mut().push(report));
+        probe(endpoint, None, role, &|report| reports.borrow_mut().push(report));
         reports.into_inner()
     }
 
@@ -229,6 +244,24 @@ mod tests {
             });
             assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes).err(), expected);
             peer.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_first_address_with_the_right_peer_is_found_behind_others() {
+        let (refused, stranger) =
+            (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let [refused_at, stranger_at] = [&refused, &stranger].map(|it| SockAddr::from(it.local_addr().unwrap()));
+        drop(refused);
+        thread::spawn(move || stranger.incoming().for_each(|stream| drop(stream.unwrap().write_all(b"SSH-2.0-"))));
+        let context = zmq::Context::new();
+        let (_hub, hub) = bound(&context, zmq::XSUB, "tcp://127.0.0.1:*");
+        let hub_at = SockAddr::from(hub.numeric().unwrap());
+        let all = [&refused_at, &stranger_at, &hub_at].map(SockAddr::clone);
+        assert_eq!(find_peer(&all, SocketRole::Subscribes).unwrap().as_socket(), hub.numeric());
+        for unfit in [[&stranger_at, &refused_at], [&refused_at, &stranger_at]] {
+            let found = find_peer(&unfit.map(SockAddr::clone), SocketRole::Subscribes).err();
+            assert_eq!(found, Some(NotConnected::Unfit(PeerFault::Greeting)));
         }
     }
 
