@@ -26,7 +26,7 @@
 //! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
 //! | [`message`] | `sync` | JSON text to topic and payload, vocabularies, MessagePack |
 //! | [`zmtp`] | `sync` | ZMTP 3 as our ports speak it, and what waits for whom |
-//! | [`sync`] | | what threads and layers share: atomics that the models of loom replace, counters, the budget, the token |
+//! | [`sync`] | | what threads and layers share: counters, the budget, the token |
 //! | [`sys`] | | the operating system: the log, files, hosts, Unix sockets and the process |
 //!
 //! # Invariants

@@ -1,9 +1,12 @@
-//! The two ends of the queue: a worker that publishes, and the bus thread that takes. What wakes that thread and what
-//! sends are system calls and libzmq's code, and are not counted.
+//! The two ends of the inbox: a worker that publishes, and the bus thread that takes. What wakes that
+//! thread and what sends are system calls and libzmq's code, and are not counted.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::Arc;
 
-use adapter_gateway::bus::queue::Queue;
+use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
+use adapter_gateway::bus::waker::Waker;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher, QUEUE_BYTES, QUEUE_MESSAGES};
 use adapter_gateway::message::publish::Publish;
 use gungraun::{library_benchmark, library_benchmark_group};
@@ -14,8 +17,6 @@ library_benchmark_group!(name = hand_offs, benchmarks = [publish, take]);
 
 const TOPIC: &str = "adapter/nodes/data";
 
-/// The number of slots in one block of the queue. So one block is allocated and one is freed, wherever the count
-/// begins.
 const MESSAGES: usize = 31;
 
 #[library_benchmark(setup = running)]
@@ -39,27 +40,33 @@ fn fill(publisher: &Publisher) {
     }
 }
 
+type Filled = Box<(Inbox, VecDeque<PostedMessage>)>;
+
 #[library_benchmark(setup = filled)]
 #[bench::messages_31()]
-fn take(queue: Box<Queue>) -> Box<Queue> {
-    assert_eq!(drain(&queue), MESSAGES);
-    queue
+fn take(mut filled: Filled) -> Filled {
+    assert_eq!(drain(&mut filled), MESSAGES);
+    filled
 }
 
-fn drain(queue: &Queue) -> usize {
-    let taken = std::iter::from_fn(|| queue.pop()).map(|message| black_box(&message).weight_bytes);
+fn drain((inbox, batch): &mut (Inbox, VecDeque<PostedMessage>)) -> usize {
+    inbox.take(batch, false);
+    let taken = batch.drain(..).map(|message| black_box(&message).weight_bytes);
     let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight_bytes| (messages + 1, bytes + weight_bytes));
-    queue.release(messages as u64, bytes);
+    inbox.release(messages as u64, bytes, false);
     messages
 }
 
-fn filled() -> Box<Queue> {
-    let queue = Queue::new(QUEUE_MESSAGES, QUEUE_BYTES);
-    for _ in 0..2 {
-        drain(&queue);
+fn filled() -> Filled {
+    let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
+    let inbox = Inbox::new((QUEUE_MESSAGES, QUEUE_BYTES), waker, [endpoint].into_iter(), [].into_iter());
+    let mut filled = Box::new((inbox, VecDeque::new()));
+    // Both buffers have room then.
+    for _ in 0..3 {
+        drain(&mut filled);
         for _ in 0..MESSAGES {
-            queue.push(TOPIC.as_bytes(), BODY.into()).unwrap();
+            filled.0.push(TOPIC.as_bytes(), BODY.into()).unwrap();
         }
     }
-    Box::new(queue)
+    filled
 }

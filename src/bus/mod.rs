@@ -1,20 +1,19 @@
-//! The bus: one thread that owns every socket of the bus, and the bounded queue to it.
+//! The bus: one thread that owns every socket of the bus, and its inbox, which is a bounded queue.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `config`, `endpoint` | what a program tells the bus; addresses |
 //! | `state` | what the threads share: workers publish with it ([`Publisher`]), and its counters can be read |
-//! | [`queue`] | the bounded queue from the workers to the bus thread |
+//! | [`inbox`] | the messages that wait for the bus thread, and whether one may enter |
 //! | `running` | the start and the stop of the bus |
 //! | `thread` | its thread, and what that tells the program |
 //! | `poller` | what that thread waits with, and its time |
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
-//! | [`waker`] | how a worker wakes the thread |
-//! | `models` | the models of loom |
+//! | [`waker`] | what ends the wait of a thread |
 //!
-//! `queue` is public because a bench counts its instructions, and `state` because simulated worlds run the workers
+//! `inbox` is public because a bench counts its instructions, and `state` because simulated worlds run the workers
 //! alone.
 //!
 //! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
@@ -24,12 +23,9 @@ mod bound;
 mod config;
 mod endpoint;
 mod ffi;
+pub mod inbox;
 mod link;
-#[cfg(gateway_loom)]
-#[cfg(test)]
-mod models;
 mod poller;
-pub mod queue;
 mod running;
 pub mod state;
 mod thread;
@@ -43,9 +39,10 @@ pub use config::{
     STALL_TIMEOUT,
 };
 pub use endpoint::{Endpoint, EndpointFault};
+pub use inbox::{EndpointCounters, QueueCounters};
 pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
 pub(crate) use poller::Poller;
 pub use running::Bus;
-pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters};
+pub use state::{BusCounters, Publisher};
 pub use thread::BusEvent;

@@ -167,7 +167,7 @@ mod tests {
         let waker = Waker::new().unwrap();
         let (poller, mut ready) = (Poller::new(&waker).unwrap(), Vec::new());
         for _ in 0..2 {
-            waker.force_wake();
+            waker.wake();
             assert_eq!(poller.wait(None, &mut ready), WaitEnd::Waker);
             assert_eq!(poller.wait(soon(), &mut ready), WaitEnd::TimedOut);
         }

@@ -1,5 +1,6 @@
 //! The start and the stop of the bus.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,13 +10,12 @@ use tokio::sync::Notify;
 use super::bound::Server;
 use super::config::{BusConfig, BusError};
 use super::endpoint::Endpoint;
+use super::inbox::{Inbox, Notices};
 use super::link::{Dialled, with_context};
 use super::poller::{Clock, Poller};
-use super::queue::Queue;
-use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
+use super::state::{BoundState, BusCounters, BusState, Publisher};
 use super::thread::{BusEvent, BusThread};
 use super::waker::Waker;
-use crate::sync::Ordering;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{Exchange, SocketRole};
@@ -47,36 +47,39 @@ impl Bus {
         let poller = Poller::new(&waker)?;
         let mut server = Server::open(&config, &poller)?;
         let bound: Vec<_> = server.iter().flat_map(Server::endpoints).collect();
-        let for_subscribers = bound.iter().filter(|(_, peers)| *peers == SocketRole::Subscribes);
-        let for_subscribers =
-            for_subscribers.map(|(endpoint, _)| Arc::new(EndpointState::new((*endpoint).clone(), true)));
-        let connect: Vec<_> = config.connect.into_iter().map(|url| Arc::new(EndpointState::new(url, false))).collect();
         let (mut context, mut dialled) = (None, Vec::new());
-        if !connect.is_empty() {
+        if !config.connect.is_empty() {
             let (opened_in, opened) = with_context(|context| {
-                let dial = |endpoint: &Arc<EndpointState>| {
-                    Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &poller)
-                        .map_err(BusError::about(&endpoint.address, false))
+                let dial = |endpoint: &Endpoint| {
+                    Dialled::connect(context, endpoint, config.pipe_messages, &poller)
+                        .map_err(BusError::about(endpoint, false))
                 };
-                connect.iter().map(dial).collect()
+                config.connect.iter().map(dial).collect()
             })?;
             (context, dialled) = (Some(opened_in), opened);
         }
-        let endpoints = for_subscribers.chain(connect).collect();
+        let for_subscribers = bound.iter().filter(|(_, peers)| *peers == SocketRole::Subscribes);
+        let for_subscribers: Vec<_> = for_subscribers.map(|(endpoint, _)| (*endpoint).clone()).collect();
         let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
         let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let totals = exchange.totals(Duration::ZERO);
         let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some(), totals));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
-        let queue = Queue::new(config.queue_messages, config.queue_bytes);
-        let state = Arc::new(BusState::new(queue, waker, endpoints, bound_state));
+        let first_dialled = for_subscribers.len();
+        let bounds = (config.queue_messages, config.queue_bytes);
+        let inbox = Inbox::new(bounds, waker, for_subscribers.into_iter(), config.connect.into_iter());
+        let state = Arc::new(BusState::new(inbox, bound_state));
         let thread = BusThread {
             context,
             dialled,
+            first_dialled,
             exchange,
             server,
             stall_timeout: config.stall_timeout,
             state: Arc::clone(&state),
+            batch: VecDeque::new(),
+            notices: Notices::default(),
+            is_stalled: false,
             on_event: Box::new(on_event),
             poller,
             clock: Clock::new(),
@@ -111,8 +114,7 @@ impl Bus {
 
     /// Asks the bus thread to log what peers of the bound endpoints, and dialled hubs, subscribe to.
     pub fn log_subscriptions(&self) {
-        self.state.log_wanted.store(true, Ordering::Relaxed);
-        self.state.waker.force_wake();
+        self.state.log_subscriptions();
     }
 
     /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
@@ -122,7 +124,7 @@ impl Bus {
 
     /// Asks the bus thread to do what [`Bus::stop`] does, and does not wait for it. The first deadline counts.
     pub fn close(&self, deadline: Duration) {
-        self.state.close(Instant::now() + deadline);
+        self.state.inbox.close(Instant::now() + deadline);
     }
 
     /// Waits until the bus thread has ended. For one task at a time.

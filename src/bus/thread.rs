@@ -8,15 +8,16 @@
 //! ([`schedule_as_batch`]). So under load it finds the messages of several iterations of a worker's event loop, and a
 //! single message leaves at once.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
+use super::inbox::{Notices, PostedMessage};
 use super::link::{Dialled, LinkStatus};
 use super::poller::{Clock, Poller, Ready, WaitEnd};
 use super::state::BusState;
-use crate::sync::Ordering;
 use crate::sys::log::log;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::sys::process::schedule_as_batch;
@@ -52,10 +53,18 @@ pub enum BusEvent {
 pub(super) struct BusThread {
     pub(super) context: Option<zmq::Context>,
     pub(super) dialled: Vec<Dialled>,
+    /// The index of the first of them among the endpoints of the inbox.
+    pub(super) first_dialled: usize,
     pub(super) exchange: Exchange,
     pub(super) server: Option<Server>,
     pub(super) stall_timeout: Option<Duration>,
     pub(super) state: Arc<BusState>,
+    /// Messages that were taken from the inbox.
+    pub(super) batch: VecDeque<PostedMessage>,
+    /// What was found in the inbox with them.
+    pub(super) notices: Notices,
+    /// What the inbox was told last.
+    pub(super) is_stalled: bool,
     pub(super) on_event: Box<dyn Fn(BusEvent) + Send>,
     pub(super) poller: Poller,
     pub(super) clock: Clock,
@@ -94,14 +103,15 @@ impl BusThread {
 
     /// Reads the events of the dialled sockets. Returns whether one of them was connected or disconnected.
     fn read_events(&mut self) -> bool {
-        let Self { dialled, state, on_event, exchange, .. } = self;
+        let Self { dialled, first_dialled, state, on_event, exchange, .. } = self;
         let (now, mut has_changed) = (Instant::now(), false);
         for (index, dialled) in dialled.iter_mut().enumerate() {
-            dialled.read_events(now, &state.waker, &mut |endpoint, status| {
+            let endpoint = dialled.link.address.clone();
+            dialled.read_events(now, &state.inbox.waker, &mut |status| {
                 has_changed = true;
                 exchange.set_connected(index, status.is_ok());
-                state.set_connected(endpoint, status.is_ok());
-                on_event(BusEvent::Link(endpoint.address.clone(), status));
+                state.inbox.set_connected(*first_dialled + index, status.is_ok());
+                on_event(BusEvent::Link(endpoint.clone(), status));
             });
         }
         self.has_sent = false;
@@ -110,14 +120,11 @@ impl BusThread {
 
     /// Takes messages from the queue, hands them over, works for peers. Returns whether there is more to do at once.
     fn turn(&mut self, now: Duration) -> bool {
-        let mut taken = 0;
-        while taken < BATCH_MESSAGES
-            && let Some(message) = self.state.queue.pop()
-        {
-            self.exchange.post(message.message, message.weight_bytes, now);
-            taken += 1;
+        self.notices = self.state.inbox.take(&mut self.batch, false);
+        for posted in self.batch.drain(..self.batch.len().min(BATCH_MESSAGES as usize)) {
+            self.exchange.post(posted.message, posted.weight_bytes, now);
         }
-        let mut is_more = taken == BATCH_MESSAGES;
+        let mut is_more = !self.batch.is_empty();
         for (index, dialled) in self.dialled.iter_mut().enumerate() {
             let handed = self.exchange.hand_over(index, BATCH_MESSAGES, |message| dialled.try_send(message));
             self.has_sent |= handed > 0 || dialled.is_full;
@@ -134,7 +141,7 @@ impl BusThread {
         let Some(server) = &mut self.server else { return false };
         let (stall_timeout, mut has_ended) = (self.stall_timeout.unwrap_or(Duration::MAX), false);
         for (origin, holds_up) in
-            [(Origin::Posted, self.state.has_refused()), (Origin::Forwarded, self.exchange.is_full())]
+            [(Origin::Posted, self.notices.has_refused), (Origin::Forwarded, self.exchange.is_full())]
         {
             if !holds_up {
                 continue;
@@ -158,36 +165,36 @@ impl BusThread {
             bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
             bound.set_subscribers(self.exchange.totals(now));
         }
-        if released.posted > 0 {
-            self.state.release(released.posted, released.posted_weight_bytes);
+        let is_stalled = self.is_stalled();
+        if released.posted > 0 || is_stalled != self.is_stalled {
+            self.is_stalled = is_stalled;
+            self.state.inbox.release(released.posted, released.posted_weight_bytes, is_stalled);
+            self.notices.bytes -= released.posted_weight_bytes;
         }
         self.note_held();
-        let is_stalled = self.is_stalled();
-        self.state.set_stalled(is_stalled);
         self.tell_subscriptions();
     }
 
     fn note_held(&self) {
         let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
-        let held_bytes = || self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes;
+        let held_bytes = || self.notices.bytes + self.exchange.held_bytes() + unfinished_bytes;
         MEMORY.note_held(Holder::Bus, held_bytes);
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
     fn tell_subscriptions(&mut self) {
-        let of_dialled = self.dialled.iter_mut().map(|it| (Some(&it.endpoint.address), &mut it.unsubscribed_topics));
+        let of_dialled = self.dialled.iter_mut().map(|it| (Some(&it.link.address), &mut it.unsubscribed_topics));
         for (endpoint, topics) in of_dialled.chain([(None, &mut self.exchange.unsubscribed_topics)]) {
             for topic in topics.take_new() {
                 let topic = String::from_utf8_lossy(&topic).into_owned();
                 (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic });
             }
         }
-        if !self.state.log_wanted.load(Ordering::Relaxed) {
+        if !self.state.take_log_wanted() {
             return;
         }
-        self.state.log_wanted.store(false, Ordering::Relaxed);
-        for Dialled { endpoint, subscriptions, .. } in &self.dialled {
-            log(format_args!("subscriptions at {}: {subscriptions}", endpoint.address));
+        for dialled in &self.dialled {
+            log(format_args!("subscriptions at {}: {}", dialled.link.address, dialled.subscriptions));
         }
         if self.server.is_some() {
             log(format_args!("subscriptions at the bound endpoints: {}", self.exchange.subscriptions));
@@ -203,7 +210,7 @@ impl BusThread {
 
     /// Returns whether nothing is left to be done before the sockets are closed, or the time is over.
     fn is_finished(&mut self, is_more: bool, now: Duration) -> bool {
-        if !self.state.queue.is_closed() {
+        if self.notices.stop_at.is_none() {
             return false;
         }
         let mut is_quiet = true;
@@ -215,13 +222,13 @@ impl BusThread {
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
-        let is_done = !is_more && self.state.is_finished() && self.exchange.messages() == 0 && is_quiet;
-        is_done || self.state.is_late()
+        let is_done = !is_more && self.state.inbox.is_empty() && self.exchange.messages() == 0 && is_quiet;
+        is_done || is_over(self.notices.stop_at)
     }
 
     /// Closes the sockets. What is on its way is still written until the time is over.
     fn close(mut self) {
-        let stop_at = self.state.stop_at.get().copied();
+        let stop_at = self.notices.stop_at;
         self.dialled.into_iter().for_each(|dialled| dialled.close(stop_at));
         if let Some(server) = &mut self.server {
             server.close_all(&mut self.exchange, self.clock.now());
@@ -229,7 +236,7 @@ impl BusThread {
             loop {
                 let now = self.clock.now();
                 let is_more = server.turn(&mut self.exchange, &self.poller, now);
-                if server.is_empty() || self.state.is_late() {
+                if server.is_empty() || is_over(stop_at) {
                     break;
                 }
                 let due = if is_more { Some(now) } else { server.deadline(now) };
@@ -244,13 +251,10 @@ impl BusThread {
     /// Looks what has happened, and waits until something happens or is due if there is nothing more to do.
     fn wait(&mut self, is_more: bool, now: Duration, ready: &mut Vec<Ready>) -> WaitEnd {
         // To send a message may have consumed the edge that would have announced an event.
-        let may_wait = !is_more && self.state.park() && !(self.has_sent && self.read_events());
+        self.notices = self.state.inbox.take(&mut self.batch, !is_more);
+        let may_wait = self.notices.is_parked && !(self.has_sent && self.read_events());
         let until = if may_wait { self.next_deadline(now) } else { Some(Instant::now()) };
-        let end = self.clock.wait(&self.poller, until, ready);
-        if !is_more {
-            self.state.waker.unpark();
-        }
-        end
+        self.clock.wait(&self.poller, until, ready)
     }
 
     /// Returns when the thread must work even if nothing happens.
@@ -261,7 +265,11 @@ impl BusThread {
         let of_server = self.server.as_ref().and_then(|server| server.deadline(now));
         let quiet = self.quiet.map(|(_, quiet_at)| quiet_at).filter(|due| *due > now);
         let [of_server, quiet] = [of_server, quiet].map(|due| due.map(|due| self.clock.instant_of(due)));
-        let stop_at = self.state.stop_at.get().copied();
-        [of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
+        [of_links, recheck, of_server, quiet, self.notices.stop_at].into_iter().flatten().min()
     }
+}
+
+/// Returns whether the time for the stop is over.
+fn is_over(stop_at: Option<Instant>) -> bool {
+    stop_at.is_some_and(|stop_at| Instant::now() >= stop_at)
 }

@@ -96,7 +96,6 @@ impl Subscriber {
                 return Some(received);
             }
             self.batch_left = 0;
-            self.interrupter.waker.clear();
             if self.interrupter.interrupted.swap(false, Ordering::AcqRel) {
                 return Some(Received::Interrupted);
             }
@@ -147,6 +146,6 @@ impl Interrupter {
     /// Ends the current [`Subscriber::recv`], or the next one.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Release);
-        self.waker.force_wake();
+        self.waker.wake();
     }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-
-use crate::sync::{AtomicU64, Ordering};
 
 /// A counter of a worker. The worker alone writes it, and any thread reads it.
 pub trait Counter {
@@ -203,3 +202,28 @@ macro_rules! counted_enum {
 }
 
 pub(crate) use {counted_enum, counters};
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_open_connection_counts_while_others_come_and_go() {
+        let counters = ConnectionCounters::default();
+        counters.opened();
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    counters.opened();
+                    counters.closed();
+                }
+            });
+            while !worker.is_finished() {
+                assert!(sum([&counters]).connections >= 1);
+            }
+        });
+        assert_eq!(sum([&counters]), ConnectionTotals { connections: 1, connections_accepted: 100_001 });
+    }
+}

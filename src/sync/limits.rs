@@ -1,8 +1,7 @@
 //! Bounds that several layers share.
 
 use std::sync::Arc;
-
-use crate::sync::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most bytes of a topic, once decoded, and of a subscription. The longest known topic has 27 bytes. Each topic is
 /// copied and compared with every subscription.
@@ -68,7 +67,27 @@ impl Drop for Hold {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn threads_hold_no_more_than_the_limit_together_and_give_all_back() {
+        let budget = Budget::new(3);
+        thread::scope(|scope| {
+            for (first, all) in [(2, 3), (1, 2)] {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        let Some(mut hold) = budget.hold(first) else { continue };
+                        let covered = if hold.grow_to(all) { all } else { first };
+                        assert!((covered..=3).contains(&budget.held_bytes()));
+                    }
+                });
+            }
+        });
+        assert!(budget.held_bytes() == 0 && budget.hold(3).is_some());
+    }
 
     #[test]
     fn holds_up_to_its_limit_and_takes_back() {

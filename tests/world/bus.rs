@@ -1,25 +1,26 @@
-//! A bus without a thread and without sockets: the world takes the messages from the queue, and decides whether a hub
+//! A bus without a thread and without sockets: the world takes the messages from the inbox, and decides whether a hub
 //! is connected.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use adapter_gateway::bus::Publisher;
-use adapter_gateway::bus::queue::Queue;
-use adapter_gateway::bus::state::{BusState, EndpointState};
+use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
+use adapter_gateway::bus::state::BusState;
 use adapter_gateway::bus::waker::Waker;
 
 pub(crate) struct Bus {
     pub(crate) state: Arc<BusState>,
-    endpoint: Arc<EndpointState>,
+    batch: RefCell<VecDeque<PostedMessage>>,
 }
 
 impl Bus {
-    /// Returns a bus that is connected, with a queue of these bounds.
+    /// Returns a bus that is connected, with an inbox of these bounds.
     pub(crate) fn new(queue_messages: usize, queue_bytes: usize) -> Self {
-        let endpoint = Arc::new(EndpointState::new("tcp://127.0.0.1:1".parse().unwrap(), false));
-        let (queue, waker) = (Queue::new(queue_messages, queue_bytes), Arc::new(Waker::new().unwrap()));
-        let state = BusState::new(queue, waker, vec![Arc::clone(&endpoint)], None);
-        let bus = Self { state: Arc::new(state), endpoint };
+        let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
+        let inbox = Inbox::new((queue_messages, queue_bytes), waker, [].into_iter(), [endpoint].into_iter());
+        let bus = Self { state: Arc::new(BusState::new(inbox, None)), batch: RefCell::default() };
         bus.set_connected(true);
         bus
     }
@@ -29,13 +30,20 @@ impl Bus {
     }
 
     pub(crate) fn set_connected(&self, is_connected: bool) {
-        self.state.set_connected(&self.endpoint, is_connected);
+        self.state.inbox.set_connected(0, is_connected);
+    }
+
+    /// Parks, unless messages wait. Returns whether it has.
+    pub(crate) fn park(&self) -> bool {
+        self.state.inbox.take(&mut self.batch.borrow_mut(), true).is_parked
     }
 
     /// Takes the oldest message: its topic and its payload.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let queued = self.state.queue.pop()?;
-        self.state.queue.release(1, queued.weight_bytes);
-        Some((queued.message.topic().to_vec(), queued.message.payload().to_vec()))
+        let mut batch = self.batch.borrow_mut();
+        self.state.inbox.take(&mut batch, false);
+        let posted = batch.pop_front()?;
+        self.state.inbox.release(1, posted.weight_bytes, false);
+        Some((posted.message.topic().to_vec(), posted.message.payload().to_vec()))
     }
 }

@@ -153,7 +153,7 @@ impl Gateway {
                     moment.is_connected = !moment.is_connected;
                     self.world.bus.set_connected(moment.is_connected);
                 }),
-                45..50 => self.world.bus.state.set_stalled(random.permille(500)),
+                45..50 => self.world.bus.state.inbox.release(0, 0, random.permille(500)),
                 _ => self.world.change(|moment| {
                     moment.is_connected = true;
                     self.world.bus.set_connected(true);
@@ -238,7 +238,7 @@ impl Gateway {
         // Nobody accepts what waits at the shared socket.
         self.inherited.close();
         sleep(Duration::from_millis(1)).await;
-        world.bus.state.queue.close();
+        world.bus.state.inbox.close(Instant::now().into());
         // The task that takes messages was at rest, or takes the rest now.
         while let Some(message) = world.bus.take() {
             world.take(&message);
@@ -308,11 +308,10 @@ impl World {
 /// Takes the messages from the queue as the bus thread does: when it is woken, and sometimes late.
 async fn take_messages(world: Rc<World>, mut random: Random) {
     loop {
-        world.bus.state.waker.park();
-        if world.bus.state.counters().queue.depth == 0 {
+        if world.bus.park() {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
-            let is_late = world.bus.state.counters().queue.depth > 0 && world.bus.state.waker.clear() == 0;
+            let is_late = world.bus.state.counters().queue.depth > 0 && world.bus.state.inbox.waker.clear() == 0;
             check!(0, !is_late, "messages are queued, and the bus was not woken");
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);

@@ -12,9 +12,9 @@ use std::time::Instant;
 use super::socket::{left_ms, receive};
 use super::state::LinkEvent;
 use super::{Link, LinkStatus};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::Poller;
-use crate::bus::state::EndpointState;
 use crate::bus::waker::Waker;
 use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sync::noted_topics::NotedTopics;
@@ -31,8 +31,7 @@ const CANCEL: u8 = 0;
 const HUB: u8 = 0;
 
 pub(in crate::bus) struct Dialled {
-    pub(in crate::bus) endpoint: Arc<EndpointState>,
-    link: Link,
+    pub(in crate::bus) link: Link,
     /// The last message was refused.
     pub(in crate::bus) is_full: bool,
     /// The hub has subscribed, and its pipe does not get everything yet.
@@ -50,7 +49,7 @@ impl Dialled {
     /// last [`Dialled::read_events`], including room in a full pipe.
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
-        endpoint: Arc<EndpointState>,
+        endpoint: &Endpoint,
         pipe_messages: u16,
         poller: &Poller,
     ) -> io::Result<Self> {
@@ -58,9 +57,8 @@ impl Dialled {
         ffi::set_nodrop_and_manual(&mut socket)?;
         socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
         // No `ZMQ_MAXMSGSIZE`: a hub passes on what its subscribers subscribe to, again after each disconnect.
-        let link = Link::connect(context, socket, &endpoint.address, SocketRole::Subscribes, poller)?;
+        let link = Link::connect(context, socket, endpoint, SocketRole::Subscribes, poller)?;
         Ok(Self {
-            endpoint,
             link,
             is_full: false,
             is_subscribing: false,
@@ -68,11 +66,6 @@ impl Dialled {
             subscriptions: Subscriptions::default(),
             unsubscribed_topics: NotedTopics::default(),
         })
-    }
-
-    #[cfg(test)]
-    pub(in crate::bus) fn is_connected(&self) -> bool {
-        self.link.state.is_connected()
     }
 
     /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
@@ -123,9 +116,9 @@ impl Dialled {
         &mut self,
         now: Instant,
         waker: &Arc<Waker>,
-        on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
+        on_status: &mut dyn FnMut(LinkStatus),
     ) {
-        let Self { link, endpoint, subscriptions, .. } = self;
+        let Self { link, subscriptions, .. } = self;
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an
         // old one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before
         // the loss of the old connection would be forgotten with the old connection.
@@ -134,7 +127,7 @@ impl Dialled {
                 // The hub subscribes anew on its next connection.
                 subscriptions.leave(HUB);
             }
-            on_status(endpoint, status);
+            on_status(status);
         });
         self.unread_since = Some(now);
         for _ in 0..READ_AT_ONCE {
@@ -151,7 +144,7 @@ impl Dialled {
             let subscribed = self.link.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
             let connected = self.link.state.on_event(LinkEvent::Subscription, now);
-            connected.into_iter().for_each(|status| on_status(&self.endpoint, status));
+            connected.into_iter().for_each(on_status);
         }
     }
 

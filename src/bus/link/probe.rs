@@ -61,7 +61,7 @@ pub(super) fn start(
         probe(&endpoint, dialled, role, &|report| {
             // The receiver is gone if the socket is.
             let _ = sender.send(report);
-            waker.force_wake();
+            waker.wake();
         });
     };
     let _ = thread::Builder::new().name("probe".into()).spawn(body);

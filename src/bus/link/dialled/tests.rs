@@ -66,16 +66,16 @@ struct Dialler {
 
 impl Dialler {
     fn to(address: SocketAddr, pipe_messages: u16) -> Self {
-        let endpoint = Arc::new(EndpointState::new(format!("tcp://{address}").parse().unwrap(), false));
+        let endpoint = format!("tcp://{address}").parse().unwrap();
         let waker = Arc::new(Waker::new().unwrap());
         let poller = Poller::new(&waker).unwrap();
         let (context, dialled) =
-            with_context(|context| Ok(Dialled::connect(context, endpoint, pipe_messages, &poller).unwrap())).unwrap();
+            with_context(|context| Ok(Dialled::connect(context, &endpoint, pipe_messages, &poller).unwrap())).unwrap();
         Self { dialled, waker, _context: context }
     }
 
     fn read_events(&mut self) {
-        self.dialled.read_events(Instant::now(), &self.waker, &mut |_, _| {});
+        self.dialled.read_events(Instant::now(), &self.waker, &mut |_| {});
     }
 
     /// Waits until the hub counts as connected, and its subscription was read, or until it does not. On a busy machine,
@@ -87,7 +87,7 @@ impl Dialler {
             self.read_events();
             let prefix = hub.and_then(|hub| hub.prefix.as_ref());
             let is_subscribed = prefix.is_none_or(|prefix| self.dialled.subscriptions.has_match(prefix.as_bytes()));
-            self.dialled.is_connected() == is_connected && is_subscribed
+            self.dialled.link.state.is_connected() == is_connected && is_subscribed
         });
     }
 

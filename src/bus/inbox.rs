@@ -1,0 +1,419 @@
+//! Where posted messages wait for the bus thread: plain fields behind one lock. A worker locks it to post, and the bus
+//! thread to take all that waits. `docs/design.md` says why it is a lock.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::endpoint::Endpoint;
+use super::waker::Waker;
+use crate::message::publish::{Payload, Unavailable};
+use crate::zmtp::WireMessage;
+
+/// What a message counts beside its content, in bytes: its entries in the inbox and in the log of the bus thread, the
+/// heads of its frames, and the allocator's part.
+const MESSAGE_OVERHEAD_BYTES: usize = 256;
+
+/// The number of messages for which an empty inbox keeps memory: some 80 KiB.
+const KEPT_MESSAGES: usize = 1_024;
+
+/// A message that was accepted.
+pub struct PostedMessage {
+    /// What is sent.
+    pub message: WireMessage,
+    /// What the message counts against the bound in bytes: its content and its overhead.
+    pub weight_bytes: usize,
+}
+
+/// The queue of posted messages, and whether one may enter. A message keeps its place until it is released, so those
+/// that the bus thread has taken count too.
+pub struct Inbox {
+    contents: Mutex<Contents>,
+    /// Wakes the bus thread.
+    pub waker: Arc<Waker>,
+    capacity: u64,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct Contents {
+    waiting: VecDeque<PostedMessage>,
+    /// The numbers of messages that were ever accepted, and released since.
+    accepted: u64,
+    released: u64,
+    /// The weight of the messages that are not released.
+    bytes: usize,
+    high_water: u64,
+    /// When the bus thread must have ended, if it is to end. Nothing enters any more.
+    stop_at: Option<Instant>,
+    /// The bus thread is about to wait, or waits.
+    is_parked: bool,
+    /// A message was refused since a place was last given back.
+    has_refused: bool,
+    /// The oldest message waits for a peer that has no room.
+    is_stalled: bool,
+    /// How often `is_stalled` became true.
+    pipe_full: u64,
+    /// Every endpoint that messages are sent to, the bound ones first.
+    endpoints: Vec<EndpointState>,
+}
+
+struct EndpointState {
+    address: Endpoint,
+    is_connected: bool,
+    /// How often it became connected.
+    connects: u64,
+}
+
+/// What the bus thread finds in the inbox beside messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notices {
+    /// Nothing waits, so the thread may wait, and will be woken.
+    pub is_parked: bool,
+    /// A message was refused since a place was last given back.
+    pub has_refused: bool,
+    /// The weight of the messages that are not released.
+    pub bytes: usize,
+    /// When the thread must have ended, if it is to end. Nothing enters any more.
+    pub stop_at: Option<Instant>,
+}
+
+/// What the inbox says of itself in [`super::BusCounters`], as it is in the `stats` event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueCounters {
+    /// Messages that were accepted and not handed over yet.
+    #[serde(rename = "queue_depth")]
+    pub depth: u64,
+    /// The greatest depth so far.
+    #[serde(rename = "queue_high_water")]
+    pub high_water: u64,
+    /// The weight of the messages in the queue: their content, and 256 bytes a message.
+    #[serde(rename = "queue_bytes")]
+    pub bytes: usize,
+    /// How often a subscriber or a hub was found without room.
+    pub pipe_full: u64,
+}
+
+/// What it says of one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndpointCounters {
+    /// The endpoint; for a bound one the endpoint that is actually bound.
+    pub endpoint: Endpoint,
+    /// Messages are sent to the endpoint now.
+    pub connected: bool,
+    /// How often the endpoint became connected again after the first time.
+    pub reconnects: u64,
+}
+
+impl Inbox {
+    /// Returns an inbox for at most `capacity` messages, which weigh at most `max_bytes` together. One message that is
+    /// heavier may enter when it is empty. They go to the endpoints that are `bound`, which always count as connected,
+    /// and to those that are `dialled`, none of which is connected.
+    pub fn new(
+        (capacity, max_bytes): (usize, usize),
+        waker: Arc<Waker>,
+        bound: impl Iterator<Item = Endpoint>,
+        dialled: impl Iterator<Item = Endpoint>,
+    ) -> Self {
+        let state =
+            |is_connected| move |address| EndpointState { address, is_connected, connects: is_connected.into() };
+        let endpoints = bound.map(state(true)).chain(dialled.map(state(false))).collect();
+        let contents = Mutex::new(Contents { endpoints, ..Contents::default() });
+        Self { contents, waker, capacity: capacity.max(1) as u64, max_bytes }
+    }
+
+    /// Checks whether a small message would be accepted now.
+    pub fn has_room(&self) -> Result<(), Unavailable> {
+        self.enter(1).map(drop)
+    }
+
+    /// Copies the message into the inbox, or keeps the buffer of its payload.
+    ///
+    /// # Errors
+    /// No endpoint is connected, the inbox is full or closed, or no memory is left. Then it is as it was before.
+    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Unavailable> {
+        let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
+        let message = wire_message(topic, payload).ok_or(Unavailable::QueueFull)?;
+        let mut contents = self.enter(weight_bytes)?;
+        contents.accepted += 1;
+        contents.bytes += weight_bytes;
+        contents.high_water = contents.high_water.max(contents.depth());
+        contents.waiting.push_back(PostedMessage { message, weight_bytes });
+        Ok(())
+    }
+
+    /// Locks the inbox if a message of this weight may enter. The bus thread is woken by the first refusal after it has
+    /// given a place back.
+    fn enter(&self, weight_bytes: usize) -> Result<MutexGuard<'_, Contents>, Unavailable> {
+        let mut contents = self.lock();
+        if !contents.endpoints.iter().any(|endpoint| endpoint.is_connected) {
+            return Err(Unavailable::NotConnected);
+        }
+        if contents.stop_at.is_some() {
+            return Err(Unavailable::Stopping);
+        }
+        let fits = contents.bytes == 0 || contents.bytes.saturating_add(weight_bytes) <= self.max_bytes;
+        if fits && contents.depth() < self.capacity {
+            return Ok(contents);
+        }
+        let refusal = if contents.is_stalled { Unavailable::Stalled } else { Unavailable::QueueFull };
+        if !mem::replace(&mut contents.has_refused, true) {
+            drop(contents);
+            self.waker.wake();
+        }
+        Err(refusal)
+    }
+
+    /// Wakes the bus thread if it is parked. A worker calls this once for all messages that it has posted in a turn.
+    pub fn wake(&self) {
+        let was_parked = mem::take(&mut self.lock().is_parked);
+        if was_parked {
+            self.waker.wake();
+        }
+    }
+
+    /// Takes all that waits, in the place of `batch` if that is empty. Parks the bus thread if `may_park` and nothing
+    /// was taken.
+    pub fn take(&self, batch: &mut VecDeque<PostedMessage>, may_park: bool) -> Notices {
+        if batch.is_empty() && batch.capacity() > KEPT_MESSAGES {
+            batch.shrink_to(KEPT_MESSAGES);
+        }
+        let mut contents = self.lock();
+        if batch.is_empty() {
+            mem::swap(&mut contents.waiting, batch);
+        }
+        contents.is_parked = may_park && batch.is_empty();
+        let Contents { is_parked, has_refused, bytes, stop_at, .. } = *contents;
+        Notices { is_parked, has_refused, bytes, stop_at }
+    }
+
+    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Says whether the oldest of
+    /// those that are left waits for a peer that has no room.
+    pub fn release(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
+        let mut contents = self.lock();
+        debug_assert!(messages <= contents.depth(), "{messages} messages of {}", contents.depth());
+        debug_assert!(weight_bytes <= contents.bytes, "{weight_bytes} bytes of {}", contents.bytes);
+        contents.released += messages;
+        contents.bytes -= weight_bytes;
+        debug_assert_eq!(contents.depth() == 0, contents.bytes == 0, "each message weighs something");
+        contents.has_refused &= messages == 0;
+        contents.pipe_full += u64::from(is_stalled && !contents.is_stalled);
+        contents.is_stalled = is_stalled;
+    }
+
+    /// Says whether an endpoint is connected.
+    pub fn set_connected(&self, endpoint: usize, is_connected: bool) {
+        let mut contents = self.lock();
+        let Some(endpoint) = contents.endpoints.get_mut(endpoint) else { return };
+        endpoint.connects += u64::from(is_connected && !endpoint.is_connected);
+        endpoint.is_connected = is_connected;
+    }
+
+    /// Returns whether every endpoint is connected, so that none misses a message that is posted now.
+    pub fn reaches_all(&self) -> bool {
+        self.lock().endpoints.iter().all(|endpoint| endpoint.is_connected)
+    }
+
+    /// Closes the inbox, and wakes the bus thread, which is to end by `stop_at`. The first call decides when that is.
+    pub fn close(&self, stop_at: Instant) {
+        self.lock().stop_at.get_or_insert(stop_at);
+        self.waker.wake();
+    }
+
+    /// Returns whether every message that was accepted is released.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().depth() == 0
+    }
+
+    /// Returns how many messages were accepted and how many of them were released since, and the other counters.
+    pub fn counters(&self) -> (u64, u64, QueueCounters, Vec<EndpointCounters>) {
+        let contents = self.lock();
+        let Contents { accepted, released, bytes, high_water, pipe_full, .. } = *contents;
+        let endpoints = contents.endpoints.iter().map(|state| EndpointCounters {
+            endpoint: state.address.clone(),
+            connected: state.is_connected,
+            reconnects: state.connects.saturating_sub(1),
+        });
+        let queue = QueueCounters { depth: contents.depth(), high_water, bytes, pipe_full };
+        (accepted, released, queue, endpoints.collect())
+    }
+
+    /// A thread that panics ends the process.
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contents {
+    fn depth(&self) -> u64 {
+        self.accepted - self.released
+    }
+}
+
+fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
+    let bytes = payload.bytes();
+    match payload.into_shared() {
+        None => WireMessage::copy_of(topic, bytes),
+        Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn inbox(capacity: usize, max_bytes: usize) -> Inbox {
+        let bound = "tcp://127.0.0.1:1".parse().unwrap();
+        Inbox::new((capacity, max_bytes), Arc::new(Waker::new().unwrap()), [bound].into_iter(), [].into_iter())
+    }
+
+    fn post(inbox: &Inbox, payload: &[u8]) -> Result<(), Unavailable> {
+        inbox.push(b"t", payload.into())
+    }
+
+    /// Takes all that waits, and gives its place back.
+    fn take(inbox: &Inbox) -> Vec<Vec<u8>> {
+        let mut batch = VecDeque::new();
+        inbox.take(&mut batch, false);
+        inbox.release(batch.len() as u64, batch.iter().map(|posted| posted.weight_bytes).sum(), false);
+        batch.iter().map(|posted| posted.message.payload().to_vec()).collect()
+    }
+
+    fn counters(inbox: &Inbox) -> (u64, u64, u64, u64, usize) {
+        let (accepted, released, queue, _) = inbox.counters();
+        (accepted, released, queue.depth, queue.high_water, queue.bytes)
+    }
+
+    #[test]
+    fn messages_leave_in_their_order_and_keep_their_places_until_they_are_released() {
+        let (inbox, mut batch) = (inbox(2, usize::MAX), VecDeque::new());
+        for payload in [b"1", b"2"] {
+            assert_eq!((inbox.has_room(), post(&inbox, payload)), (Ok(()), Ok(())));
+        }
+        inbox.take(&mut batch, false);
+        assert_eq!((inbox.has_room(), post(&inbox, b"3")), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
+        let first = batch.pop_front().unwrap();
+        inbox.release(1, first.weight_bytes, false);
+        assert_eq!((first.message.payload(), inbox.has_room(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
+        inbox.take(&mut batch, false);
+        assert_eq!(batch.len(), 1, "the former batch is not over");
+        inbox.release(1, batch.pop_front().unwrap().weight_bytes, false);
+        assert_eq!(take(&inbox), [b"3"]);
+        assert_eq!(counters(&inbox), (3, 3, 0, 2, 0));
+    }
+
+    #[test]
+    fn the_bound_in_bytes_counts_content_and_overhead() {
+        let (inbox, payload) = (inbox(1_000, 4 * 1_000), [0; 1_000 - MESSAGE_OVERHEAD_BYTES - 1]);
+        (0..4).for_each(|_| post(&inbox, &payload).unwrap());
+        assert_eq!((post(&inbox, b""), inbox.has_room()), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
+        assert_eq!(counters(&inbox), (4, 0, 4, 4, 4_000));
+        assert_eq!((take(&inbox).len(), post(&inbox, &payload)), (4, Ok(())));
+    }
+
+    #[test]
+    fn a_message_that_is_heavier_than_the_bound_enters_an_empty_inbox() {
+        let inbox = inbox(10, 100);
+        for _ in 0..2 {
+            post(&inbox, &[0; 1_000]).unwrap();
+            assert_eq!(post(&inbox, &[0; 1_000]), Err(Unavailable::QueueFull));
+            take(&inbox);
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_whether_a_subscriber_does_not_read_and_wakes_once() {
+        let inbox = inbox(1, usize::MAX);
+        post(&inbox, b"1").unwrap();
+        for (is_stalled, expected) in [(false, Unavailable::QueueFull), (true, Unavailable::Stalled)] {
+            inbox.release(0, 0, is_stalled);
+            assert_eq!((post(&inbox, b"2"), inbox.has_room()), (Err(expected), Err(expected)));
+        }
+        assert_eq!((inbox.waker.clear(), inbox.counters().2.pipe_full), (1, 1));
+        assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
+        inbox.release(1, 1 + 1 + MESSAGE_OVERHEAD_BYTES, false);
+        assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
+    }
+
+    #[test]
+    fn only_a_parked_thread_is_woken_and_only_once() {
+        let (inbox, mut batch) = (inbox(10, usize::MAX), VecDeque::new());
+        inbox.wake();
+        assert_eq!((inbox.waker.clear(), inbox.take(&mut batch, true).is_parked), (0, true));
+        post(&inbox, b"1").unwrap();
+        inbox.wake();
+        inbox.wake();
+        assert_eq!((inbox.waker.clear(), inbox.take(&mut batch, true).is_parked, batch.len()), (1, false, 1));
+        inbox.wake();
+        assert_eq!(inbox.waker.clear(), 0);
+        inbox.release(1, batch[0].weight_bytes, false);
+    }
+
+    #[test]
+    fn an_endpoint_counts_as_connected_while_it_is_so() {
+        let waker = Arc::new(Waker::new().unwrap());
+        let endpoints = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"].map(|address| address.parse().unwrap());
+        let inbox = Inbox::new((1, 1), waker, [].into_iter(), endpoints.into_iter());
+        for (endpoint, is_connected, expected, reaches_all, reconnects) in [
+            (0, false, Err(Unavailable::NotConnected), false, 0),
+            (0, true, Ok(()), false, 0),
+            (0, true, Ok(()), false, 0),
+            (1, true, Ok(()), true, 0),
+            (1, false, Ok(()), false, 0),
+            (1, true, Ok(()), true, 1),
+        ] {
+            inbox.set_connected(endpoint, is_connected);
+            let counters = inbox.counters().3.swap_remove(endpoint);
+            assert_eq!((inbox.has_room(), inbox.reaches_all()), (expected, reaches_all));
+            assert_eq!((counters.connected, counters.reconnects), (is_connected, reconnects));
+        }
+    }
+
+    /// What was accepted is taken, each message once and those of a worker in their order, and nothing enters after the
+    /// close.
+    #[test]
+    fn a_close_at_any_moment_loses_nothing_and_lets_nothing_in() {
+        for round in 0..200 {
+            let inbox = inbox(64, usize::MAX);
+            let work = |worker: u32| {
+                let mut accepted = Vec::new();
+                for number in 0_u32.. {
+                    match post(&inbox, &[worker.to_be_bytes(), number.to_be_bytes()].concat()) {
+                        Ok(()) => accepted.push(number),
+                        Err(Unavailable::Stopping) => break,
+                        Err(_) => thread::yield_now(),
+                    }
+                    inbox.wake();
+                }
+                assert_eq!(post(&inbox, b"late"), Err(Unavailable::Stopping));
+                accepted
+            };
+            let (accepted, taken) = thread::scope(|scope| {
+                let workers = [0, 1].map(|worker| scope.spawn(move || work(worker)));
+                let mut taken = Vec::new();
+                while taken.len() < round {
+                    taken.extend(take(&inbox));
+                }
+                inbox.close(Instant::now() + Duration::from_secs(3_600));
+                let (accepted, _, _, _, _) = counters(&inbox);
+                taken.extend(take(&inbox));
+                assert_eq!(taken.len() as u64, accepted);
+                (workers.map(|worker| worker.join().unwrap()), taken)
+            });
+            for (worker, accepted) in (0_u32..).zip(accepted) {
+                let numbers = taken.iter().filter_map(|payload| payload.strip_prefix(&worker.to_be_bytes()));
+                let accepted: Vec<_> = accepted.iter().map(|number| number.to_be_bytes()).collect();
+                assert!(numbers.eq(&accepted), "round {round}");
+            }
+            let (accepted, released, depth, high_water, bytes) = counters(&inbox);
+            assert_eq!((released, depth, bytes), (accepted, 0, 0));
+            assert!(high_water <= 64 && (high_water > 0 || accepted == 0));
+        }
+    }
+}
