@@ -14,7 +14,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l settings -
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l listen -x -d 'where to listen, repeatable: addr:port, or a name with all its addresses, port 0 for any free one; unix:PATH for a Unix socket, in http; fd:N for a socket that the parent passes'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l plain -d 'serve http instead of https'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l check -x -a 'known strict envelope' -d 'check known topics field by field, or refuse all others too, or check the envelope alone: known|strict|envelope'
-complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l allow-origin -x -d 'origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null for pages from files'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l allow-origin -x -d 'origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null or file:// for pages from files'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-stdin -d 'stop gracefully when stdin reaches its end'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-parent -d 'stop gracefully when the process that started the gateway ends'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l log-time -d 'write the time before each line of the log, in UTC'

@@ -112,7 +112,7 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
     pub check: Check,
     /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it,
-    /// null for pages from files (default: *)
+    /// null or file:// for pages from files (default: *)
     #[argh(option, arg_name = "origin", from_str_fn(origin))]
     pub allow_origin: Vec<String>,
     /// stop gracefully when stdin reaches its end

@@ -179,6 +179,7 @@ fn an_origin_is_taken_as_browsers_send_it() {
         "http://[::1]:8080",
         "chrome-extension://abcdef",
         "http://a_b:443",
+        "file://",
     ] {
         let Ok(Command::Serve(serve)) = parse(&format!("serve --allow-origin {origin}")) else { panic!("{origin}") };
         assert_eq!(serve.allow_origin, [origin]);
@@ -195,6 +196,8 @@ fn an_origin_is_taken_as_browsers_send_it() {
         "http://example.org:",
         "http://example.org:65536",
         "https://",
+        "file:///",
+        "file:",
         "://a",
         "https://user@example.org",
         "https://[::0001]",

@@ -35,11 +35,11 @@ pub(super) fn seconds_or_zero(text: &str) -> Result<Duration, String> {
 
 /// Returns a value of `--allow-origin`, which has the form in which browsers send it (RFC 6454 §6.2).
 pub(super) fn origin(text: &str) -> Result<String, String> {
-    if text == "*" || text == "null" || is_origin(text) {
+    if text == "*" || text == "null" || text == "file://" || is_origin(text) {
         return Ok(text.into());
     }
     Err("not an origin as browsers send it: scheme://host or scheme://host:port in lower case, with nothing behind it and \
-         without the usual port of the scheme; `null` is for pages from files, and * for every origin"
+         without the usual port of the scheme; `null` or file:// is for pages from files, and * for every origin"
         .into())
 }
 

@@ -10,7 +10,9 @@ use rustix::io::Errno;
 use super::demo::quoted;
 use super::serve::settings_path;
 use crate::gateway::Failure;
-use crate::settings::{self, MAX_FILE_BYTES};
+use crate::http::admission::token_bytes;
+use crate::http::policy::HEAD_BYTES;
+use crate::settings::{self, Access, MAX_FILE_BYTES};
 use crate::sys::draft::{Draft, PRIVATE_MODE};
 use crate::sys::secret_file;
 
@@ -30,7 +32,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     let shown = path.display();
     let has_new_token = replace(&path, is_open)?;
     let option = given.map(|given| format!(" --settings {}", quoted(&given.display().to_string()))).unwrap_or_default();
-    let text = match (is_open, has_new_token) {
+    let mut text = match (is_open, has_new_token) {
         (true, None) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
         (false, None) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),
         (true, Some(has_new_token)) => format!(
@@ -47,6 +49,11 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
              adapter-gateway enable{option}\n"
         ),
     };
+    if let Ok(Access::Open(token)) = settings::read(&path, settings::parse).access {
+        for flaw in token.flaws(token_bytes(HEAD_BYTES)) {
+            text += &format!("\nWarning: {flaw}.\n");
+        }
+    }
     // The reader may have closed the pipe, and the file is as asked for.
     let _ = stdout().write_all(text.as_bytes());
     Ok(())

@@ -8,8 +8,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
+use crate::http::admission::token_bytes;
 use crate::settings::{self, Access, FileVersion, SettingsReading};
-use crate::sync::token::{SHORT_CHARACTERS, Token};
+use crate::sync::token::Token;
 use crate::sys::log::{log, warning};
 use crate::sys::secret_file::exposures;
 use crate::sys::watch::Watch;
@@ -23,6 +24,8 @@ pub(super) struct WatchedSettings {
     /// The file and the watch on it; `None` for a token that was not read from a file.
     path: Option<PathBuf>,
     watch: Option<Watch>,
+    /// How many bytes of a token clients can send.
+    token_bytes: usize,
     /// `None` if there was no file.
     version: Option<FileVersion>,
     /// The last settings that could be understood; `None` if there were none so far.
@@ -36,7 +39,8 @@ pub(super) struct WatchedSettings {
 }
 
 impl WatchedSettings {
-    pub(super) fn start(source: &TokenSource) -> Self {
+    /// `head_bytes` is what a head may have.
+    pub(super) fn start(source: &TokenSource, head_bytes: usize) -> Self {
         let path = match source {
             TokenSource::Fixed(token) => {
                 return Self { in_force: Some(Access::Open(token.clone())), ..Self::default() };
@@ -45,7 +49,8 @@ impl WatchedSettings {
         };
         // The watch starts before the file is read, so that no later change is missed.
         let watch = Some(Watch::start(path));
-        let mut settings = Self { path: Some(path.clone()), watch, ..Self::default() };
+        let token_bytes = token_bytes(head_bytes);
+        let mut settings = Self { path: Some(path.clone()), watch, token_bytes, ..Self::default() };
         settings.read_again(true);
         settings
     }
@@ -114,19 +119,14 @@ impl WatchedSettings {
         now < counts_at
     }
 
-    /// Logs what makes the token easy to read, to replace or to guess, unless that was logged for the settings in
-    /// force.
+    /// Logs what makes the token easy to read, to replace or to guess, and why clients cannot send it, unless that was
+    /// logged for the settings in force.
     fn warn(&mut self) {
         let mut warnings = Vec::new();
         if let (Some(path), Some(Access::Open(token))) = (&self.path, &self.in_force) {
             warnings.extend(exposures(path, "the token"));
-            if token.is_short() {
-                let path = path.display();
-                warnings.push(format!(
-                    "{path}: the token has fewer than {SHORT_CHARACTERS} characters, and programs can guess it; \
-                     `openssl rand -hex 16` makes a better one"
-                ));
-            }
+            let flaws = token.flaws(self.token_bytes);
+            warnings.extend(flaws.iter().map(|flaw| format!("{}: {flaw}", path.display())));
         }
         for text in warnings.iter().filter(|text| !self.warnings.contains(text)) {
             warning(format_args!("{text}"));
@@ -153,6 +153,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::http::policy::HEAD_BYTES;
 
     const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
 
@@ -160,7 +161,7 @@ mod tests {
     fn opened(directory: &Path) -> (WatchedSettings, PathBuf) {
         let path = directory.join("user_settings.py");
         fs::write(&path, OPEN).unwrap();
-        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone())), path)
+        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone()), HEAD_BYTES), path)
     }
 
     #[tokio::test]
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(settings.read_again(false), None);
         assert_eq!(settings.read_again(true), Some(SettingsChange::Reloaded));
         assert!(settings.token().is_err());
-        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path)).token().is_err());
+        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path), HEAD_BYTES).token().is_err());
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::http::h1::RequestFault;
+use crate::http::h1::fields::MediaType;
 use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use crate::message::Fault;
 use crate::message::publish::Unavailable;
@@ -45,16 +46,21 @@ impl Status {
     }
 }
 
+/// Bytes of a `Content-Type` that are sent back: more than that of any usual client has.
+const SHOWN_BYTES: usize = 64;
+
 /// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// The head, the framing of the body or the trailers are malformed, or the head asks for too much.
     Request(RequestFault),
-    NotFound,
+    /// With what the path has too much, if anything.
+    NotFound(&'static str),
     Method,
     /// The token is missing, repeated or wrong; the answer does not say which.
     Token,
-    MediaType,
+    /// With what the request says of it.
+    MediaType(String),
     /// The content is compressed or otherwise encoded.
     ContentEncoding,
     Expectation,
@@ -67,6 +73,21 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
+    /// For a request whose content is not said to be JSON.
+    #[cold]
+    pub(super) fn media_type(given: MediaType<'_>) -> Self {
+        Self::MediaType(match given {
+            MediaType::Other(value) => {
+                let shown = value.iter().take(SHOWN_BYTES);
+                let is_printable = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+                let shown: String = shown.map(|&byte| if is_printable(byte) { byte.into() } else { '?' }).collect();
+                format!("it is `{shown}`")
+            }
+            MediaType::Repeated => "it is given more than once".into(),
+            MediaType::Missing | MediaType::Json => "it is missing".into(),
+        })
+    }
+
     /// Returns the status, the last part of the type, and the detail.
     fn row(&self) -> (Status, &'static str, Cow<'static, str>) {
         match self {
@@ -87,15 +108,18 @@ impl Problem {
             Self::Request(RequestFault::TransferCoding) => {
                 (Status::NotImplemented, "transfer-coding", "no transfer coding but chunked is known here".into())
             }
-            Self::NotFound => (Status::NotFound, "not-found", "the one endpoint is POST /api/message".into()),
+            Self::NotFound(difference) => {
+                let detail = format!("the one endpoint is POST /api/message{difference}");
+                (Status::NotFound, "not-found", detail.into())
+            }
             Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "a message is sent with POST".into()),
             Self::Token => {
                 let detail = "the access token is missing, wrong, or given more than once: send TOKEN of the user settings, \
                               as ?token=<ACCESS_TOKEN> or Authorization: Bearer <ACCESS_TOKEN>";
                 (Status::Unauthorized, "token", detail.into())
             }
-            Self::MediaType => {
-                let detail = "the Content-Type must be application/json, in UTF-8";
+            Self::MediaType(given) => {
+                let detail = format!("the Content-Type must be application/json, in UTF-8, but {given}");
                 (Status::UnsupportedMediaType, "media-type", detail.into())
             }
             Self::ContentEncoding => {
@@ -128,8 +152,8 @@ impl Problem {
             // read, or the client shall pay for each guess with a connection.
             Self::Request(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
             Self::Unavailable(reason) => *reason != Unavailable::Disabled,
-            Self::NotFound | Self::Method | Self::MediaType | Self::ContentEncoding | Self::Expectation => true,
-            Self::Message(_) => true,
+            Self::NotFound(_) | Self::Method | Self::MediaType(_) | Self::ContentEncoding => true,
+            Self::Expectation | Self::Message(_) => true,
         }
     }
 
@@ -138,7 +162,7 @@ impl Problem {
         match self {
             Self::Method => "Allow: POST, OPTIONS\r\n",
             Self::Token => "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n",
-            Self::MediaType => "Accept-Post: application/json\r\n",
+            Self::MediaType(_) => "Accept-Post: application/json\r\n",
             // RFC 9110 §15.5.16: an Accept-Encoding tells the client that the coding was the cause.
             Self::ContentEncoding => "Accept-Post: application/json\r\nAccept-Encoding: identity\r\n",
             Self::Unavailable(_) => "Retry-After: 1\r\n",

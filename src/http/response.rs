@@ -1,8 +1,8 @@
 //! Answers as bytes (RFC 9112 §4). Each answer is counted where it is written.
 
 use crate::http::context::Context;
-use crate::http::h1::Version;
-use crate::http::h1::head::Method;
+use crate::http::h1::head::{Method, PROXY};
+use crate::http::h1::{SyntaxFault, Version};
 use crate::http::policy::AllowedOrigins;
 use crate::http::problem::{Problem, Status};
 use crate::http::request::Request;
@@ -51,11 +51,13 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>
     content("application/problem+json", &document, request, out);
 }
 
-/// Appends 400, in plain text, to plain http where https is spoken.
+/// Appends 400, in plain text, to plain http where https is spoken, or to a proxy that sends its line before TLS.
 pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
     let request = Request::unread(first);
     head(Status::BadRequest, &request, out, context);
-    content("text/plain; charset=utf-8", HTTPS_ONLY, &request, out);
+    let is_proxy = first.starts_with(PROXY);
+    let text = if is_proxy { &format!("{}\n", SyntaxFault::Proxy) } else { HTTPS_ONLY };
+    content("text/plain; charset=utf-8", text, &request, out);
 }
 
 /// Ends the head and appends the content. The answer to HEAD has none (RFC 9110 §9.3.2).
@@ -128,5 +130,7 @@ mod tests {
         assert!(body.contains("https://"));
         assert_eq!(answer(b"HEAD /"), format!("{head}\r\n\r\n"));
         assert_eq!(answer(b"HEADER /"), text);
+        let proxy = answer(b"PROXY TCP4 127.0.0.1 127.0.0.1 50000 12358\r\n");
+        assert!(proxy.contains("\r\n\r\nthe PROXY protocol") && !proxy.contains("https"), "{proxy}");
     }
 }

@@ -321,7 +321,7 @@ impl<'t> JsonReader<'t> {
         while self.byte().is_ascii_digit() {
             self.at += 1;
         }
-        if self.at == start { Err(self.reason(INVALID_NUMBER)) } else { Ok(()) }
+        if self.at == start { Err(self.reason(not_finite(self.rest()).unwrap_or(INVALID_NUMBER))) } else { Ok(()) }
     }
 
     pub(super) fn literal(&mut self) -> Result<(), Reason> {
@@ -336,7 +336,7 @@ impl<'t> JsonReader<'t> {
                 return Err(UNEXPECTED_END);
             }
         }
-        Err("expected a value")
+        Err(not_finite(rest).unwrap_or("expected a value"))
     }
 
     #[inline]
@@ -373,6 +373,17 @@ impl<'t> JsonString<'t> {
     fn unescape(self) -> Result<Cow<'t, [u8]>, Reason> {
         let decoded = serde_json::from_slice(&[b"\"", self.raw, b"\""].concat());
         decoded.map(|text: String| Cow::Owned(text.into_bytes())).map_err(|_| LONE_SURROGATE)
+    }
+}
+
+/// Returns the reason to refuse what `json.dumps` of Python and JavaScript write for a number that JSON has not
+/// (RFC 8259 §6).
+#[cold]
+fn not_finite(text: &[u8]) -> Option<Reason> {
+    if text.starts_with(b"NaN") {
+        Some("JSON has no `NaN`")
+    } else {
+        text.starts_with(b"Infinity").then_some("JSON has no `Infinity`")
     }
 }
 

@@ -59,8 +59,18 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
     }
     std::str::from_utf8(body).map_err(|_| {
         let before = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        Fault::not_json(before, "invalid UTF-8")
+        not_json(body, before, "invalid UTF-8")
     })
+}
+
+/// The fault is right behind `before`, unless all of the body is in UTF-16, which PowerShell writes. JSON begins with
+/// ASCII, so that one of the first two bytes is NUL where there is no byte order mark.
+#[cold]
+fn not_json(body: &[u8], before: &str, reason: &'static str) -> Fault {
+    match body {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => Fault::not_json("", "UTF-16 instead of UTF-8"),
+        _ => Fault::not_json(before, reason),
+    }
 }
 
 /// Checks all of `text` with the reader that knows the place of each fault: the first syntax error; in JSON without
@@ -68,7 +78,7 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
 pub(super) fn check_json(text: &str) -> Result<(), Fault> {
     let mut json = JsonReader::new(text.as_bytes(), 0);
     let read = json.skip().and_then(|()| json.end());
-    read.map_err(|reason| Fault::not_json(text.get(..json.at()).unwrap_or_default(), reason))?;
+    read.map_err(|reason| not_json(text.as_bytes(), text.get(..json.at()).unwrap_or_default(), reason))?;
     json.fault().map_or(Ok(()), |(at, reason)| Err(Fault::at_offset(None, text.as_bytes(), at, reason)))
 }
 

@@ -42,10 +42,18 @@ const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A deadline that is seen so late shows that the process was stopped meanwhile.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// The listening socket that a connection came through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrance {
+    /// Whether it is shared with processes that go on accepting when this one stops.
+    pub(crate) is_inherited: bool,
+    /// Whether it is one of TCP, and not a Unix socket.
+    pub(crate) is_tcp: bool,
+}
+
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
-    /// Whether the socket is shared with processes that go on accepting when this one stops.
-    is_inherited: bool,
+    entrance: Entrance,
     is_ending: Cell<bool>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
@@ -55,9 +63,9 @@ pub(crate) struct ConnectionHandle<S> {
 }
 
 impl<S> ConnectionHandle<S> {
-    pub(crate) fn new(socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
+    pub(crate) fn new(socket: S, entrance: Entrance, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
         let (is_ending, is_unseen) = (Cell::new(is_ending), Cell::new(false));
-        Self { socket, is_inherited, is_ending, is_unseen, waiting: Cell::new(None), _permit: permit }
+        Self { socket, entrance, is_ending, is_unseen, waiting: Cell::new(None), _permit: permit }
     }
 
     /// Makes the connection end with the request that it is in. While the worker drains, one of an inherited socket may
@@ -93,7 +101,9 @@ pub(crate) fn run<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(stream) = ClientStream::new(worker, &handle.socket, tls) else { return };
-        let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
+        let is_tcp = handle.entrance.is_tcp;
+        let connection = if is_tcp { Connection::default() } else { Connection::of_unix_socket() };
+        let mut task = ConnectionTask { worker, handle, connection, stream, ended: false };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
         if !handle.is_ending.get() {
@@ -223,7 +233,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     fn request_due(&self) -> Option<Instant> {
         let due = match *self.worker.shared.mode.borrow() {
             Mode::Closed { since } => since? + DISABLED_GRACE,
-            Mode::Draining { began, deadline, .. } if self.handle.is_inherited => {
+            Mode::Draining { began, deadline, .. } if self.handle.entrance.is_inherited => {
                 let is_first = self.connection.requests() == 0;
                 let divisor = if is_first { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
                 began + deadline.saturating_duration_since(began) / divisor

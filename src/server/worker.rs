@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::server::connection::{self, ConnectionHandle};
+use crate::server::connection::{self, ConnectionHandle, Entrance};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
 use crate::server::shared::{Mode, WorkerContext};
@@ -93,10 +93,13 @@ impl<S: Stream> Worker<S> {
         for (socket, is_tcp) in listening.sockets() {
             match socket.and_then(T::Listener::new) {
                 Ok(listener) => {
-                    let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
+                    let (worker, tls) = (Rc::clone(self), tls.cloned());
+                    let entrance = Entrance { is_inherited: false, is_tcp };
                     accepting.spawn_local(async move {
                         worker
-                            .accept::<T>(&listener, |socket, permit| worker.spawn(socket, false, permit, tls.clone()))
+                            .accept::<T>(&listener, |socket, permit| {
+                                worker.spawn(socket, entrance, permit, tls.clone())
+                            })
                             .await;
                     });
                 }
@@ -192,13 +195,13 @@ impl<S: Stream> Worker<S> {
             // The option is not set on the inherited socket, whose other holders would feel it.
             let _ = set_tcp_nodelay(&socket, true);
         }
-        self.spawn(socket, true, permit, tls.filter(|_| is_tcp));
+        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, tls);
     }
 
     fn spawn(
         self: &Rc<Self>,
         socket: OwnedFd,
-        is_inherited: bool,
+        entrance: Entrance,
         permit: OwnedSemaphorePermit,
         tls: Option<Arc<Acceptor>>,
     ) {
@@ -208,10 +211,10 @@ impl<S: Stream> Worker<S> {
         };
         // A connection that came before its listener was closed gets its answer too.
         let is_ending = !matches!(*self.context.shared.mode.borrow(), Mode::Open { .. });
-        let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, is_ending));
+        let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections.opened();
-        spawn_local(Rc::clone(self).serve(handle, tls, key));
+        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp), key));
     }
 
     #[expect(clippy::manual_async_fn, reason = "see connection::run")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use constant_time_eq::constant_time_eq;
 
 /// A token of fewer characters is short. So many hexadecimal digits have 64 bits, which nobody tries out by HTTP.
-pub const SHORT_CHARACTERS: usize = 16;
+const SHORT_CHARACTERS: usize = 16;
 
 /// A non-empty access token, which `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,9 +18,24 @@ impl Token {
         (!token.is_empty()).then(|| Self(token.as_bytes().into()))
     }
 
-    /// Returns whether it has fewer than [`SHORT_CHARACTERS`] characters.
-    pub fn is_short(&self) -> bool {
-        String::from_utf8_lossy(&self.0).chars().count() < SHORT_CHARACTERS
+    /// Returns what makes it easy to guess, and why usual clients cannot send it, each in a sentence that does not show
+    /// it. `most_bytes` are those that a request has for it, percent-encoded.
+    pub fn flaws(&self, most_bytes: usize) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.0);
+        let is_plain = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        let encoded_bytes = 3 * self.0.len() - 2 * self.0.iter().filter(is_plain).count();
+        let short = format!("has fewer than {SHORT_CHARACTERS} characters, and programs can guess it");
+        [
+            (text.chars().count() < SHORT_CHARACTERS, short.as_str()),
+            (text.trim() != text, "begins or ends with white space, which a header field loses"),
+            (text.contains(char::is_control), "has a control character, which no header field has"),
+            (!text.is_ascii(), "has a character outside ASCII, which clients send in different encodings"),
+            (encoded_bytes > most_bytes, "is longer than a URL or a head may be"),
+        ]
+        .into_iter()
+        .filter(|(applies, _)| *applies)
+        .map(|(_, flaw)| format!("the token {flaw}; `openssl rand -hex 16` makes a better one"))
+        .collect()
     }
 
     /// The bytes, which nothing but a client may show.
@@ -59,10 +74,23 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_short_by_its_characters() {
-        let is_short = |token: &str| Token::new(token).unwrap().is_short();
-        assert!(is_short("x") && is_short(&"x".repeat(15)) && is_short(&"\u{1f600}".repeat(15)));
-        assert!(!is_short(&"x".repeat(16)) && !is_short(&"\u{1f600}".repeat(16)));
+    fn flaws_are_named_without_the_token() {
+        for (token, names) in [
+            ("0123456789abcdef", &[][..]),
+            ("0123456789abcde", &["fewer than 16 characters"]),
+            (&"\u{1f600}".repeat(15), &["fewer than 16 characters", "outside ASCII", "longer than"]),
+            ("äöü-with-13-more", &["outside ASCII"]),
+            (" token-of-the-test", &["white space"]),
+            ("token-of-the-test\u{a0}", &["white space", "outside ASCII"]),
+            ("token-of\t-the-test", &["control character"]),
+            (&"x".repeat(40), &[]),
+            (&"x".repeat(41), &["longer than"]),
+            (&"+".repeat(14), &["fewer than 16 characters", "longer than"]),
+        ] {
+            let flaws = Token::new(token).unwrap().flaws(40);
+            let are_named = flaws.iter().zip(names).all(|(flaw, name)| flaw.contains(name) && !flaw.contains(token));
+            assert!(flaws.len() == names.len() && are_named, "{token}: {flaws:?}");
+        }
     }
 
     #[test]

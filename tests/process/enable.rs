@@ -56,6 +56,20 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
 }
 
 #[test]
+fn a_token_that_is_kept_is_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    for (token, flaw) in [("short", "fewer than 16 characters"), ("with a blank at its end ", "white space")] {
+        fs::write(&settings, format!("TOKEN = '{token}'\n")).unwrap();
+        for state in ["the same token", "already"] {
+            let printed = switch("enable", &settings, 0).stdout;
+            assert!(printed.contains(state) && printed.contains(flaw) && !printed.contains(token), "{printed}");
+        }
+        assert!(!switch("disable", &settings, 0).stdout.contains(flaw));
+    }
+}
+
+#[test]
 fn disable_makes_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("adapter/user_settings.py");

@@ -60,7 +60,10 @@ fn an_inherited_socket_is_served_and_named() {
             }
         }
         drop(early);
-        assert_eq!(gateway.terminate().accepted, 40);
+        let is_tcp = shared.address().is_ipv4();
+        let empty_host = gateway.request(FINE).without("Host").field("Host", "");
+        assert_eq!(shared.connect().exchange(&empty_host).status, if is_tcp { 400 } else { 200 });
+        assert_eq!(gateway.terminate().accepted, if is_tcp { 40 } else { 41 });
     }
 }
 

@@ -218,16 +218,17 @@ fn what_others_can_do_with_the_token_is_logged() {
 }
 
 #[test]
-fn a_short_token_is_logged_with_the_way_to_a_better_one() {
-    let mut gateway = Gateway::serve().token(&token("16-chars.")).start();
-    for name in ["äöü-15.c", "15-chars"] {
+fn a_token_that_is_bad_is_logged_with_the_way_to_a_better_one() {
+    let mut gateway = Gateway::serve().token(&token("16-chars.")).arguments(["--max-head", "1024"]).start();
+    let long = "x".repeat(800);
+    for name in ["15-chars", "ends with a blank ", "with\u{7}a bell", "äöü-and-more", &long] {
         gateway.change_token(name);
     }
     gateway.terminate();
     let log = gateway.end().stderr;
     let lines: Vec<_> = log.lines().filter(|line| line.contains("openssl rand -hex 16")).collect();
-    assert_eq!(lines.len(), 2, "{log}");
-    assert!(lines.iter().all(|line| line.contains("fewer than 16 characters")), "{log}");
+    let flaws = ["fewer than 16 characters", "white space", "control", "outside ASCII", "longer than"];
+    assert!(lines.len() == flaws.len() && lines.iter().zip(flaws).all(|(line, flaw)| line.contains(flaw)), "{log}");
 }
 
 /// The settings file is a symbolic link, and the file behind it changes.

@@ -35,6 +35,10 @@ fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
     assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
     gateway.wait_connected();
     assert_answered_in_order(Client::connect_to(&path), &bus, |body| gateway.request(body));
+    // RFC 9112 §3.2: the Host of a URI without authority is empty.
+    let without_host = gateway.request(FINE).without("Host");
+    Client::connect_to(&path).exchange(&without_host.clone().field("Host", "")).assert_accepted();
+    assert_eq!(Client::connect_to(&path).exchange(&without_host).status, 400);
     let large = gateway.request("x".repeat(1001));
     for (request, status) in [(gateway.request(FINE).target("/api/message?token=wrong"), 401), (large, 413)] {
         assert_eq!(Client::connect_to(&path).exchange(&request).status, status);

@@ -12,7 +12,7 @@ use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, shared};
 use crate::http::h1::SyntaxFault;
-use crate::http::h1::fields::{Expectation, Framing};
+use crate::http::h1::fields::{EmptyHost, Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
 use crate::http::request::Request;
@@ -79,6 +79,7 @@ pub struct Connection {
     requests: u32,
     /// Whether the request that is being received is the last.
     finishing: bool,
+    empty_host: EmptyHost,
 }
 
 #[derive(Debug)]
@@ -97,11 +98,16 @@ const START: ConnectionState = ConnectionState::Head { search: HeadSearch::START
 
 impl Default for Connection {
     fn default() -> Self {
-        Self { state: START, held: Vec::new(), requests: 0, finishing: false }
+        Self { state: START, held: Vec::new(), requests: 0, finishing: false, empty_host: EmptyHost::Refused }
     }
 }
 
 impl Connection {
+    /// Returns a connection of a Unix socket.
+    pub fn of_unix_socket() -> Self {
+        Self { empty_host: EmptyHost::Accepted, ..Self::default() }
+    }
+
     /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
         self.receive_input(Input { bytes: input, buffer: None }, out, context)
@@ -259,7 +265,7 @@ impl Connection {
         // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
         let repeated = admitted.and_then(|(head, request)| Some((request, Ok(()), input.bytes.strip_prefix(head)?)));
         let read = match repeated {
-            None => search.read(input.bytes, context.policy.head_bytes).map(|read| {
+            None => search.read(input.bytes, context.policy.head_bytes, self.empty_host).map(|read| {
                 let (head, end) = read?;
                 let request = Request::new(&head, &context.policy);
                 let verdict = admit(&head, context.token.as_ref(), &context.policy);

@@ -29,6 +29,30 @@ pub enum Expectation {
     Unknown,
 }
 
+/// Whether `Host` may be empty, as where a URI has no authority (RFC 9112 §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EmptyHost {
+    /// The URIs of http and https have one (RFC 9110 §4.2.1).
+    #[default]
+    Refused,
+    /// The URIs of a Unix socket have none.
+    Accepted,
+}
+
+/// What the content is, by its `Content-Type` (RFC 9110 §8.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MediaType<'b> {
+    /// There is no `Content-Type`.
+    #[default]
+    Missing,
+    /// `application/json`, in UTF-8 (RFC 8259 §8.1).
+    Json,
+    /// Another one, as it was sent.
+    Other(&'b [u8]),
+    /// RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
+    Repeated,
+}
+
 /// The fields that the gateway acts on. It ignores all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names and types say it")]
@@ -36,8 +60,7 @@ pub struct Fields<'b> {
     pub framing: Framing,
     /// Whether the connection may carry another request (RFC 9112 §9.3).
     pub persistent: bool,
-    /// Whether the content is `application/json` in UTF-8 (RFC 8259 §8.1).
-    pub is_json: bool,
+    pub media_type: MediaType<'b>,
     /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
     pub expectation: Expectation,
@@ -50,12 +73,12 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<Self, RequestFault> {
+    pub(super) fn read(lines: &[Header<'b>], version: Version, empty_host: EmptyHost) -> Result<Self, RequestFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
         }
-        reading.finish(version)
+        reading.finish(version, empty_host)
     }
 }
 
@@ -66,7 +89,7 @@ struct FieldsReading<'b> {
     codings: usize,
     /// The place of the first `chunked` among the codings, from 1.
     chunked_at: Option<usize>,
-    is_json: Option<bool>,
+    media_type: MediaType<'b>,
     encoded: bool,
     close: bool,
     keep_alive: bool,
@@ -87,8 +110,11 @@ impl<'b> FieldsReading<'b> {
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
-                // RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
-                self.is_json = Some(self.is_json.is_none() && is_json(value));
+                self.media_type = match self.media_type {
+                    MediaType::Missing if is_json(value) => MediaType::Json,
+                    MediaType::Missing => MediaType::Other(value),
+                    _ => MediaType::Repeated,
+                };
             }
             13 if is("Authorization") => {
                 let second = self.bearer.is_some();
@@ -144,9 +170,10 @@ impl<'b> FieldsReading<'b> {
         Ok(())
     }
 
-    fn finish(self, version: Version) -> Result<Fields<'b>, RequestFault> {
+    fn finish(self, version: Version, empty_host: EmptyHost) -> Result<Fields<'b>, RequestFault> {
         match self.host {
             None if version == Version::Http11 => return Err(SyntaxFault::HostMissing.into()),
+            Some(b"") if empty_host == EmptyHost::Accepted => {}
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
             Some(host) if !is_authority(host) => return Err(SyntaxFault::HostInvalid.into()),
             _ => {}
@@ -154,7 +181,7 @@ impl<'b> FieldsReading<'b> {
         Ok(Fields {
             framing: self.framing(version)?,
             persistent: !self.close && (version == Version::Http11 || self.keep_alive),
-            is_json: self.is_json.unwrap_or_default(),
+            media_type: self.media_type,
             encoded: self.encoded,
             expectation: match (self.expectation, version) {
                 // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
@@ -243,16 +270,17 @@ fn is_in_utf8(parameters: &[u8]) -> bool {
     utf8 && !is_quoted
 }
 
-/// Returns whether a value is `utf-8`, as a token or as a quoted string, in which a `\` stands before any byte
-/// (RFC 9110 §5.6.4).
+/// Returns whether a value is `utf-8`, or `utf8` as Spring and ASP.NET spell it, as a token or as a quoted string, in
+/// which a `\` stands before any byte (RFC 9110 §5.6.4).
 fn is_utf8(value: &[u8]) -> bool {
-    let [b'"', quoted @ .., b'"'] = value else { return value.eq_ignore_ascii_case(b"utf-8") };
+    let is_name = |name: &[u8]| name.eq_ignore_ascii_case(b"utf-8") || name.eq_ignore_ascii_case(b"utf8");
+    let [b'"', quoted @ .., b'"'] = value else { return is_name(value) };
     let mut is_escape = false;
-    let content = quoted.iter().filter(|&&byte| {
+    let content = quoted.iter().copied().filter(|&byte| {
         is_escape = byte == b'\\' && !is_escape;
         !is_escape
     });
-    content.map(u8::to_ascii_lowercase).eq(*b"utf-8")
+    is_name(&content.collect::<Vec<_>>())
 }
 
 /// Returns the members of a list (RFC 9110 §5.6.1.2), of which empty ones are ignored.
@@ -336,7 +364,10 @@ mod tests {
     #[test]
     fn a_field_whose_name_is_as_long_as_a_known_one_is_ignored() {
         let host = Header { name: "Host", value: b"localhost" };
-        let fields = Fields::read(&[host], Version::Http11).unwrap();
+        fn read<'b>(lines: &[Header<'b>]) -> Result<Fields<'b>, RequestFault> {
+            Fields::read(lines, Version::Http11, EmptyHost::Refused)
+        }
+        let fields = read(&[host]).unwrap();
         for (known, value) in [
             ("Host", "twice"),
             ("Expect", "unknown"),
@@ -351,8 +382,8 @@ mod tests {
         ] {
             let value = value.as_bytes();
             let other = format!("X{}", &known[1..]);
-            assert_ne!(Fields::read(&[host, Header { name: known, value }], Version::Http11), Ok(fields), "{known}");
-            assert_eq!(Fields::read(&[host, Header { name: &other, value }], Version::Http11), Ok(fields), "{other}");
+            assert_ne!(read(&[host, Header { name: known, value }]), Ok(fields), "{known}");
+            assert_eq!(read(&[host, Header { name: &other, value }]), Ok(fields), "{other}");
         }
     }
 }

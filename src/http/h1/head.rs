@@ -6,7 +6,7 @@ use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
 use percent_encoding::percent_decode;
 
-use super::fields::{Fields, is_authority};
+use super::fields::{EmptyHost, Fields, is_authority};
 use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with
@@ -18,6 +18,9 @@ pub const FIELD_LINES: usize = 100;
 
 /// Field lines for which there is room on the stack. Room for all would cost every request more than to fill it.
 const USUAL_FIELD_LINES: usize = 16;
+
+/// How the line begins that a proxy sends before the first request (the PROXY protocol, version 1).
+pub(crate) const PROXY: &[u8] = b"PROXY ";
 
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
@@ -78,12 +81,17 @@ impl HeadSearch {
     ///
     /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so
     /// that garbage does not hold a connection until the deadline.
-    pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
+    pub fn read<'b>(
+        &mut self,
+        input: &'b [u8],
+        head_bytes: usize,
+        empty_host: EmptyHost,
+    ) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
         // Most heads arrive whole. They need no search, since their lines show where they end.
         let head = if self.checked == 0 { Some(within) } else { self.find(within) };
         if let Some(head) = head {
-            match Head::read(head) {
+            match Head::read(head, empty_host) {
                 Ok(read) => return Ok(Some(read)),
                 Err(fault) => {
                     if let Some(head) = self.find(within) {
@@ -131,7 +139,7 @@ impl HeadSearch {
 impl<'b> Head<'b> {
     /// Returns the head at the start of `input` with its length. One that has not arrived whole is refused like a
     /// malformed one.
-    fn read(input: &'b [u8]) -> Result<(Self, usize), RequestFault> {
+    fn read(input: &'b [u8], empty_host: EmptyHost) -> Result<(Self, usize), RequestFault> {
         let (line, rest) = RequestLine::read(input)?;
         let mut usual = [EMPTY_HEADER; USUAL_FIELD_LINES];
         let mut many = Vec::new();
@@ -147,7 +155,8 @@ impl<'b> Head<'b> {
         };
         let read = match line.http1 {
             Some((target, version)) => {
-                Fields::read(lines, version).map(|fields| Self { method: line.method, target, version, fields })
+                let fields = Fields::read(lines, version, empty_host);
+                fields.map(|fields| Self { method: line.method, target, version, fields })
             }
             None => Err(RequestFault::Version),
         };
@@ -222,7 +231,11 @@ impl<'b> RequestLine<'b> {
         let Some((line, &[b' ', b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'])) =
             line.split_last_chunk()
         else {
-            return Err(SyntaxFault::RequestLine);
+            return Err(match line {
+                b"" => SyntaxFault::EmptyLines,
+                _ if line.starts_with(PROXY) => SyntaxFault::Proxy,
+                _ => SyntaxFault::RequestLine,
+            });
         };
         let (method, target) = split_once(line, b' ').ok_or(SyntaxFault::RequestLine)?;
         let method = Method::parse(method)?;
@@ -305,19 +318,23 @@ impl<'b> Target<'b> {
         Self { path, query }
     }
 
-    /// Gives each value of the parameter `name`, percent-decoded, to `take`. `+` is not decoded to a space: it is a
-    /// digit of base64, and users paste tokens as they are.
-    pub fn parameters(&self, name: &str, mut take: impl FnMut(&[u8])) {
+    /// Gives each value of the parameter `name`, percent-decoded, to `take`, and where it has a `+`, its second reading.
+    /// In the first one, `+` stands for itself: it is a digit of base64, and users paste tokens as they are. In the
+    /// second one, it stands for a space, as form encoders write it.
+    pub fn parameters(&self, name: &str, mut take: impl FnMut(&[u8], Option<&[u8]>)) {
         // Most queries are this parameter alone, and hold nothing encoded.
         if let Some(value) = self.query.strip_prefix(name.as_bytes()).and_then(|query| query.strip_prefix(b"="))
-            && all_bytes(value, |byte| (byte != b'&') & (byte != b'%'))
+            && all_bytes(value, |byte| (byte != b'&') & (byte != b'%') & (byte != b'+'))
         {
-            return take(value);
+            return take(value, None);
         }
         for pair in self.query.split(|&byte| byte == b'&') {
             let (key, value) = split_once(pair, b'=').unwrap_or((pair, b""));
             if percent_decode(key).eq(name.bytes()) {
-                take(&Cow::from(percent_decode(value)));
+                let spaced = |&byte: &u8| if byte == b'+' { b' ' } else { byte };
+                let form = value.contains(&b'+').then(|| value.iter().map(spaced).collect::<Vec<_>>());
+                let form = form.as_deref().map(|form| Cow::from(percent_decode(form)));
+                take(&Cow::from(percent_decode(value)), form.as_deref());
             }
         }
     }

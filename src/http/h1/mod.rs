@@ -18,11 +18,11 @@
 //! | `Connection: close`, and nothing behind it | 9112 §9.6 | `accept/close*` |
 //! | pipelines, answered in order | 9112 §9.3.2 | `accept/pipeline*` |
 //! | names in any case; values that are empty or hold tabs or obs-text | 9110 §5 | `accept/field-*` |
-//! | a host with or without a port, an IP literal | 9110 §7.2, 3986 §3.2.2 | `accept/host-*` |
+//! | a host with or without a port, an IP literal; on a Unix socket also an empty one | 9110 §7.2, 3986 §3.2.2 | `accept/host-*` |
 //! | *`application/json`, in UTF-8 if it says a charset, beside other parameters* | 9110 §8.3.1, §5.6.6, 8259 §8.1 | `accept/content-type-*` |
 //! | *`Content-Encoding: identity`* | 9110 §8.4 | `accept/content-encoding-identity` |
 //! | *`Expect: 100-continue`, also more than once, or nothing* | 9110 §10.1.1 | `accept/expect-*`, `interim` |
-//! | *a token, percent-encoded or not* | 3986 §2.1 | `accept/token-*` |
+//! | *a token, percent-encoded or not, its spaces as `+` or not* | 3986 §2.1 | `accept/token-*`, `token` |
 //! | *a token in `Authorization: Bearer`, where the query has none* | 6750 §2.1, 9110 §11.4 | `accept/bearer*` |
 //! | *`OPTIONS`, a preflight or not: 204* | 9110 §9.3.7, Fetch §3.2 | `accept/options*` |
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
@@ -38,10 +38,10 @@
 //! | a control byte, in any part of a head | 9110 §5.5, 9112 §2.2 | `reject/nul-*`, `reject/escape-*`, `reject/del-*`, `reject/garbage` |
 //! | a bare CR | 9112 §2.2 | `reject/cr-*` |
 //! | a bare LF, stricter than it must be | 9112 §2.2 | `reject/lf-*` |
-//! | more than one empty line before a request line | 9112 §2.2 | `reject/empty-lines-two*` |
+//! | more than one empty line before a request line; §2.2 has at least one ignored | 9112 §2.2 | `reject/empty-lines-two*` |
 //! | obs-fold, white space before the first field | 9112 §5.2, §2.2 | `reject/fold*` |
 //! | white space before a colon, an empty name or one that is no token | 9112 §5.1, 9110 §5.1 | `reject/name-*` |
-//! | `Host` missing in 1.1, repeated, empty or invalid | 9112 §3.2, 9110 §4.2 | `reject/host-*` |
+//! | `Host` missing in 1.1, repeated, invalid, or empty but on a Unix socket | 9112 §3.2, 9110 §4.2 | `reject/host-*` |
 //! | both lengths; a length that is repeated, a list, or not digits of 64 bits | 9112 §6.3, 9110 §8.6 | `reject/length-*` |
 //! | a `Transfer-Encoding` in 1.0, malformed, or with `chunked` twice or not last | 9112 §6.1 | `reject/coding-*` |
 //! | a chunk whose size, line or end is malformed | 9112 §7.1 | `reject/chunk-*` |
@@ -115,6 +115,8 @@ impl From<SyntaxFault> for RequestFault {
 pub enum SyntaxFault {
     ControlByte,
     RequestLine,
+    EmptyLines,
+    Proxy,
     Target,
     FieldLine,
     HostMissing,
@@ -137,6 +139,8 @@ impl fmt::Display for SyntaxFault {
         f.write_str(match self {
             Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
             Self::RequestLine => "the request line is not `method target HTTP/1.1`",
+            Self::EmptyLines => "more than one empty line stands before the request line",
+            Self::Proxy => "the PROXY protocol (`send-proxy` of haproxy) is not spoken here",
             Self::Target => "the request target is not a valid one",
             Self::FieldLine => "a field line is not `name: value`",
             Self::HostMissing => "the Host field is missing",

@@ -17,7 +17,12 @@ texts! {
     byte_order_mark: "\u{feff}{}" => "unwanted byte order mark at line 1, column 1";
     byte_order_mark_before_bad_utf8: b"\xef\xbb\xbf\xff" => "unwanted byte order mark at line 1, column 1";
     part_of_a_byte_order_mark: b"\xef\xbb" => "invalid UTF-8 at line 1, column 1";
-    utf16: b"{\0}\0" => "expected a key in double quotes at line 1, column 2";
+    utf16: b"{\0}\0" => "UTF-16 instead of UTF-8 at line 1, column 1";
+    utf16_big_endian: b"\0{\0}" => "UTF-16 instead of UTF-8 at line 1, column 1";
+    utf16_with_a_byte_order_mark: b"\xff\xfe{\0}\0" => "UTF-16 instead of UTF-8 at line 1, column 1";
+    utf16_big_endian_with_a_byte_order_mark: b"\xfe\xff\0{\0}" => "UTF-16 instead of UTF-8 at line 1, column 1";
+    utf16_that_is_not_utf8: b"\"\0\xe9\0\"\0" => "UTF-16 instead of UTF-8 at line 1, column 1";
+    byte_order_mark_of_utf16_alone: b"\xff\xfe" => "UTF-16 instead of UTF-8 at line 1, column 1";
     invalid_byte: b"{\n \"a\xff\":1}" => "invalid UTF-8 at line 2, column 4";
     columns_count_characters: b"{\"\xc3\xa9\xf0\x9f\x98\x80\xff\":1}" => "invalid UTF-8 at line 1, column 5";
     overlong_utf8: b"\"\xc0\x80\"" => "invalid UTF-8 at line 1, column 2";
@@ -41,8 +46,10 @@ texts! {
     nul_at_the_end: "{}\0" => "expected the end of the body at line 1, column 3";
     form_feed_is_no_white_space: "\u{c}{}" => "expected a value at line 1, column 1";
     no_break_space_is_no_white_space: "{}\u{a0}" => "expected the end of the body at line 1, column 3";
-    not_a_number: "[NaN]" => "expected a value at line 1, column 2";
-    infinity: "[-Infinity]" => "invalid number at line 1, column 3";
+    not_a_number: "[NaN]" => "JSON has no `NaN` at line 1, column 2";
+    infinity: "[-Infinity]" => "JSON has no `Infinity` at line 1, column 3";
+    infinity_without_sign: "{\"a\": Infinity}" => "JSON has no `Infinity` at line 1, column 7";
+    nan_cut: "[Na" => "expected a value at line 1, column 2";
     plus: "[+1]" => "expected a value at line 1, column 2";
     leading_zero: "[01]" => "invalid number at line 1, column 3";
     leading_point: "[.5]" => "expected a value at line 1, column 2";

@@ -49,7 +49,7 @@ pub(crate) struct TestConnection {
 impl TestConnection {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            connection: Connection::default(),
+            connection: if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() },
             context: limits.context(),
             wire: Vec::new(),
             received: Vec::new(),

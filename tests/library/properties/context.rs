@@ -39,12 +39,20 @@ pub(crate) struct Limits {
     pub(crate) queue: usize,
     pub(crate) unavailable: Option<Unavailable>,
     pub(crate) token: Option<&'static str>,
+    /// Whether the connection is one of a Unix socket.
+    pub(crate) is_unix: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let policy = Policy::default();
-        Self { policy, buffered_bytes: BUFFERED_BYTES, queue: usize::MAX, unavailable: None, token: Some(TOKEN) }
+        Self {
+            policy: Policy::default(),
+            buffered_bytes: BUFFERED_BYTES,
+            queue: usize::MAX,
+            unavailable: None,
+            token: Some(TOKEN),
+            is_unix: false,
+        }
     }
 }
 

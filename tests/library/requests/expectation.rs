@@ -42,6 +42,7 @@ pub(crate) fn limits(text: &str) -> Limits {
             "stalled" => limits.unavailable = Some(Unavailable::Stalled),
             "stopping" => limits.unavailable = Some(Unavailable::Stopping),
             "disabled" => limits.token = None,
+            "unix" => limits.is_unix = true,
             "strict" => limits.policy.rules.check = Check::Strict,
             "envelope" => limits.policy.rules.check = Check::Envelope,
             "older" => limits.policy.rules.vocabulary = Vocabulary::Older,

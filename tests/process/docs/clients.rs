@@ -16,21 +16,30 @@ struct Client {
     name: &'static str,
     probe: &'static [&'static str],
     interpreter: &'static [&'static str],
+    /// The token of the gateway.
+    token: &'static str,
 }
 
-const CURL: Client = Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"] };
-const HTTPIE: Client = Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"] };
+const TOKEN: &str = "s3cr3t-of-the-examples";
+/// For examples that encode it.
+const ENCODED_TOKEN: &str = "s3cr3t-+of/the=examples & a blank";
+
+const CURL: Client =
+    Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
+const HTTPIE: Client =
+    Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
 const ADAPTER_GATEWAY: Client = Client {
     name: "adapter_gateway",
     probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
     interpreter: &["python3", "-c"],
+    token: TOKEN,
 };
-const REQUESTS: Client =
-    Client { name: "requests", probe: &["python3", "-c", "import requests"], interpreter: &["python3", "-c"] };
+const REQUESTS: Client = Client { name: "requests", probe: &["python3", "-c", "import requests"], ..ADAPTER_GATEWAY };
 const FETCH: Client = Client {
     name: "fetch",
     probe: &["node", "-e", "process.exit(typeof fetch === 'function' ? 0 : 1)"],
     interpreter: &["node", "--input-type=module", "-e"],
+    token: TOKEN,
 };
 
 #[test]
@@ -53,12 +62,18 @@ fn python_adapter_gateway() {
 
 #[test]
 fn python_requests() {
-    REQUESTS.run_every_message();
+    Client { token: ENCODED_TOKEN, ..REQUESTS }.run_every_message();
 }
 
 #[test]
 fn javascript_fetch() {
-    FETCH.run_every_message();
+    let client = Client { token: ENCODED_TOKEN, ..FETCH };
+    client.run_every_message();
+    let page = Document::read("docs/clients.md");
+    let ((topic, payload), [fetch, batches]) =
+        (hello("hello"), ["fetch", "batches"].map(|name| page.block(&format!("run: {name}"))));
+    let script = format!("{fetch}const messages = Array(60).fill([\"{topic}\", {payload}]);\n{batches}");
+    client.run_script(&page.path, &script, &vec![(topic, payload); 61]);
 }
 
 /// The clients of a Unix socket, each with the script that `HOW` of the table makes complete.
@@ -209,7 +224,12 @@ impl Client {
         let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let builder = Gateway::serve().https().connect(&endpoint).listen(ANY_PORT).listen_at(&at("gateway.sock"));
+        let builder = Gateway::serve()
+            .https()
+            .connect(&endpoint)
+            .listen(ANY_PORT)
+            .listen_at(&at("gateway.sock"))
+            .token(self.token);
         let mut gateway = builder.start_beside(settings);
         gateway.wait_event("ready");
 

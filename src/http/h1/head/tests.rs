@@ -55,8 +55,9 @@ fn no_form_at_all() {
 #[test]
 fn parameters_are_percent_decoded() {
     for (query, expected) in [
-        ("x=1&token=a%20b+c&tok%65n=&token&=token", &["a b+c", "", ""][..]),
-        ("token=a+b", &["a+b"]),
+        ("x=1&token=a%20b+c&tok%65n=&token&=token", &["a b+c", "a b c", "", ""][..]),
+        ("token=a+b", &["a+b", "a b"]),
+        ("token=+%2B+", &["+++", " + "]),
         ("token=%61", &["a"]),
         ("token=a&x=1", &["a"]),
         ("token=%61&token=b", &["a", "b"]),
@@ -64,8 +65,9 @@ fn parameters_are_percent_decoded() {
         ("tokens=a", &[]),
     ] {
         let mut values = Vec::new();
-        let take = |value: &[u8]| values.push(String::from_utf8(value.to_vec()).unwrap());
+        let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+        let take = |value: &[u8], form: Option<&[u8]>| values.extend([Some(text(value)), form.map(text)]);
         Target { path: b"", query: query.as_bytes() }.parameters("token", take);
-        assert_eq!(values, expected, "{query}");
+        assert_eq!(values.into_iter().flatten().collect::<Vec<_>>(), expected, "{query}");
     }
 }
