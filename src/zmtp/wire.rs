@@ -41,17 +41,11 @@ impl fmt::Display for PeerFault {
 pub struct PeerTerm(String);
 
 impl PeerTerm {
-    /// Returns the name if it is one of spec 23: `mechanism-char`, of which a socket type has letters alone.
+    /// Returns the name if it has the characters of a mechanism of spec 23, which a socket type has too.
     pub fn parse(name: &[u8]) -> Option<Self> {
-        let is_fit = |&byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'+');
+        let is_fit = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'+');
         let is_term = (1..=MECHANISM.len()).contains(&name.len()) && name.iter().all(is_fit);
         is_term.then(|| Self(String::from_utf8_lossy(name).into_owned()))
-    }
-}
-
-impl AsRef<[u8]> for PeerTerm {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
     }
 }
 
@@ -108,10 +102,10 @@ pub enum SocketRole {
 
 impl SocketRole {
     /// Returns the role of sockets of this type, or `None` if it is no type of publish/subscribe.
-    pub fn of_type(socket_type: &[u8]) -> Option<Self> {
-        match socket_type {
-            b"PUB" | b"XPUB" => Some(Self::Publishes),
-            b"SUB" | b"XSUB" => Some(Self::Subscribes),
+    pub fn of_type(socket_type: &PeerTerm) -> Option<Self> {
+        match socket_type.0.as_str() {
+            "PUB" | "XPUB" => Some(Self::Publishes),
+            "SUB" | "XSUB" => Some(Self::Subscribes),
             _ => None,
         }
     }
@@ -120,18 +114,16 @@ impl SocketRole {
 /// Checks what has arrived of a greeting. The first byte that does not fit decides, except that the name of another
 /// mechanism is awaited. The padding of the signature, the minor version and what follows the mechanism mean nothing.
 pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
-    match [0, SIGNATURE_END_AT, VERSION_AT].map(|at| greeting.get(at)) {
-        // The length of an anonymous identity, with which ZMTP 1 begins.
-        [Some(1), ..] => return Err(PeerFault::Zmtp1),
-        [Some(0xff) | None, Some(0x7f) | None, version] => match version {
-            Some(0) => return Err(PeerFault::Zmtp1),
-            Some(1 | 2) => return Err(PeerFault::Zmtp2),
-            Some(3..) | None => {}
-        },
+    let [signature, signature_end, version] = [0, SIGNATURE_END_AT, VERSION_AT].map(|at| greeting.get(at).copied());
+    match (signature.unwrap_or(0xff), signature_end.unwrap_or(0x7f), version.unwrap_or(3)) {
+        // ZMTP 1 begins with the length of an identity, which is empty.
+        (1, ..) | (0xff, 0x7f, 0) => return Err(PeerFault::Zmtp1),
+        (0xff, 0x7f, 1 | 2) => return Err(PeerFault::Zmtp2),
+        (0xff, 0x7f, _) => {}
         _ => return Err(PeerFault::Greeting),
     }
-    let rest = greeting.get(MECHANISM_AT..).unwrap_or_default();
-    let field = rest.get(..MECHANISM.len()).unwrap_or(rest);
+    let field = greeting.get(MECHANISM_AT..).unwrap_or_default();
+    let field = field.get(..MECHANISM.len()).unwrap_or(field);
     if MECHANISM.starts_with(field) {
         return Ok(());
     }
@@ -332,7 +324,7 @@ mod tests {
     }
 
     fn role(body: &[u8]) -> Result<SocketRole, PeerFault> {
-        SocketRole::of_type(parse_socket_type(body)?.as_ref()).ok_or(PeerFault::Handshake)
+        SocketRole::of_type(&parse_socket_type(body)?).ok_or(PeerFault::Handshake)
     }
 
     fn ready(properties: &[(&[u8], &[u8])]) -> Vec<u8> {

@@ -109,7 +109,7 @@ fn a_hub_that_gets_another_address_or_is_at_any_of_several_is_found() {
                 gateway.wait_for("the loss", |event| event["state"] == "disconnected");
                 lost.into_iter().for_each(|lost: String| gateway.expect_log(&lost));
                 let waited = format!("published messages that waited for the hub at tcp://{address} are lost");
-                lost = Some(format!("warning: {endpoint}: at most {accepted} {waited}"));
+                lost = Some(format!("warning: {endpoint}: {waited}: {accepted} at most"));
             }
         });
     }

@@ -33,16 +33,6 @@ pub(super) use dialled::Dialled;
 pub(crate) use socket::{receive, with_context};
 pub use state::{LinkStatus, NotConnected};
 
-/// The events of libzmq's monitor that say something new. `DISCONNECTED` follows each of the `HANDSHAKE_FAILED` events.
-const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
-    (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, LinkEvent::Handshake),
-    (zmq::SocketEvent::DISCONNECTED, LinkEvent::Lost),
-    (zmq::SocketEvent::CONNECT_RETRIED, LinkEvent::Retrying),
-];
-
-/// The event whose value is the descriptor of a new connection.
-const CONNECTED: zmq::SocketEvent = zmq::SocketEvent::CONNECTED;
-
 pub(crate) struct Link {
     pub(crate) socket: zmq::Socket,
     /// As it was written, perhaps with a name.
@@ -71,8 +61,7 @@ impl Link {
         socket.set_ipv6(address.is_ipv6())?;
         // The socket is monitored before it connects, or events would be missed.
         let monitor_address = format!("inproc://monitor-{}", socket.get_fd()?);
-        let events = EVENTS.iter().map(|(event, _)| *event).chain([CONNECTED]);
-        socket.monitor(&monitor_address, events.fold(0, |events, event| events | i32::from(event.to_raw())))?;
+        socket.monitor(&monitor_address, zmq_sys::ZMQ_EVENT_ALL.cast_signed())?;
         let monitor = context.socket(zmq::PAIR)?;
         monitor.set_linger(0)?;
         monitor.connect(&monitor_address)?;
@@ -107,14 +96,9 @@ impl Link {
                 LinkStep::Reconnect => {
                     // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call
                     // that fails here is repeated when the next reconnect is due.
-                    if let Some(dialled) = self.dialled.clone() {
-                        let _ = self.dial(dialled);
-                    }
+                    let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
                 }
-                LinkStep::Probe => {
-                    let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
-                    self.probe = Some(probe::start(&self.address, dialled, self.state.role, waker));
-                }
+                LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
             }
         }
     }
@@ -122,8 +106,8 @@ impl Link {
     /// Dials the first of these addresses, unless the one that is dialled is one of them.
     fn dial_one_of(&mut self, found: &[SocketAddr], now: Instant) {
         let Some(first) = found.first() else { return };
-        let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
-        let is_dialled = dialled.is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
+        let is_dialled =
+            self.dialled_address().is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
         // What a publisher sent before it was lost is read first. The next probe looks the name up again.
         let is_unread = || self.socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
         if is_dialled || self.state.has_handshake() || self.state.role == SocketRole::Publishes && is_unread() {
@@ -144,14 +128,18 @@ impl Link {
             let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
             let lost_messages = mem::take(&mut self.taken_messages).min(pipe_messages);
             if lost_messages > 0 {
-                let (name, lost) = (&self.address, format!("at most {lost_messages} published messages"));
-                warning(format_args!("{name}: {lost} that waited for the hub at {former} are lost"));
+                let (name, waited) = (&self.address, "published messages that waited for the hub at");
+                warning(format_args!("{name}: {waited} {former} are lost: {lost_messages} at most"));
             }
             // A subscription of the former connection must not count for the next one.
             while self.state.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
         }
         let dialled = self.dialled.insert(address);
         ffi::connect(&mut self.socket, dialled.as_str())
+    }
+
+    fn dialled_address(&self) -> Option<SocketAddr> {
+        self.dialled.as_ref().and_then(Endpoint::numeric)
     }
 
     /// Returns when [`Link::update`] must be called even if nothing happens.
@@ -174,18 +162,18 @@ impl Link {
             // The second frame of an event is the address, which is known already.
             let frames = receive(&self.monitor)?;
             let (number, value) = frames.first()?.split_first_chunk()?;
-            // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
-            let number = u16::from_ne_bytes(*number);
-            if number == CONNECTED.to_raw()
-                && let Some(descriptor) = value.first_chunk().map(|value| RawFd::from_ne_bytes(*value))
-                && let Some(peer) = self.dialled.as_ref().and_then(Endpoint::numeric)
-            {
-                // An error means that this connection has ended already.
-                let _ = socket::keep_alive(descriptor, peer);
-            }
-            let event = EVENTS.into_iter().find(|(event, _)| event.to_raw() == number);
-            if event.is_some() {
-                return event.map(|(_, event)| event);
+            // `SocketEvent::from_raw` panics on a number that it does not know.
+            match u16::from_ne_bytes(*number).into() {
+                zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED => return Some(LinkEvent::Handshake),
+                // It follows each failed handshake too.
+                zmq_sys::ZMQ_EVENT_DISCONNECTED => return Some(LinkEvent::Lost),
+                zmq_sys::ZMQ_EVENT_CONNECT_RETRIED => return Some(LinkEvent::Retrying),
+                zmq_sys::ZMQ_EVENT_CONNECTED => {
+                    let descriptor = value.first_chunk().map(|value| RawFd::from_ne_bytes(*value));
+                    // An error means that this connection has ended already.
+                    let _ = descriptor.zip(self.dialled_address()).map(|(it, peer)| socket::keep_alive(it, peer));
+                }
+                _ => {}
             }
         }
     }

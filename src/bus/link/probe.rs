@@ -5,12 +5,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{slice, thread};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::socket::is_same;
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
@@ -41,7 +40,7 @@ impl From<PeerFault> for NotConnected {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProbeReport {
-    /// The addresses of the name, if there is one, and then that of them at which there is a peer of the right kind.
+    /// The TCP addresses of the endpoint, and then that of them at which there is a peer of the right kind.
     Addresses(Vec<SocketAddr>),
     /// Whether a peer of the right kind is there. Nothing follows.
     End(LinkStatus),
@@ -49,52 +48,34 @@ pub(super) enum ProbeReport {
 
 /// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Each report wakes `waker`.
 /// Without a thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
-pub(super) fn start(
-    endpoint: &Endpoint,
-    dialled: Option<SocketAddr>,
-    role: SocketRole,
-    waker: &Arc<Waker>,
-) -> Receiver<ProbeReport> {
+pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<ProbeReport> {
     let (sender, receiver) = channel();
     let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));
-    let body = move || {
-        probe(&endpoint, dialled, role, &|report| {
-            // The receiver is gone if the socket is.
-            let _ = sender.send(report);
-            waker.wake();
-        });
+    let report = move |report| {
+        // The receiver is gone if the socket is.
+        let _ = sender.send(report);
+        waker.wake();
     };
+    let body = move || report(ProbeReport::End(probe(&endpoint, role, &report)));
     let _ = thread::Builder::new().name("probe".into()).spawn(body);
     receiver
 }
 
-/// Probes the endpoint, whose peers are to do what `role` says, beginning with the address that is dialled. Blocks for
-/// as long as the system resolves the name.
-fn probe(endpoint: &Endpoint, dialled: Option<SocketAddr>, role: SocketRole, report: &dyn Fn(ProbeReport)) {
-    let report_addresses = |found: &[SockAddr]| {
-        if endpoint.is_named() {
-            report(ProbeReport::Addresses(found.iter().filter_map(SockAddr::as_socket).collect()));
-        }
-    };
-    let find = || {
-        let mut addresses = addresses(endpoint)?;
-        report_addresses(&addresses);
-        addresses.sort_by_key(|address| !address.as_socket().zip(dialled).is_some_and(|(it, to)| is_same(it, to)));
-        report_addresses(slice::from_ref(find_peer(&addresses, role)?));
-        Ok(())
-    };
-    report(ProbeReport::End(find()));
+/// Probes the endpoint, whose peers are to do what `role` says. Blocks for as long as the system resolves the name.
+fn probe(endpoint: &Endpoint, role: SocketRole, report: &dyn Fn(ProbeReport)) -> LinkStatus {
+    let addresses = addresses(endpoint)?;
+    report(ProbeReport::Addresses(addresses.iter().filter_map(SockAddr::as_socket).collect()));
+    let found = find_peer(&addresses, role)?;
+    report(ProbeReport::Addresses(found.as_socket().into_iter().collect()));
+    Ok(())
 }
 
 /// Returns the first address with a peer of the right kind. If there is none, a peer that does not fit is the reason.
 fn find_peer(addresses: &[SockAddr], role: SocketRole) -> Result<&SockAddr, NotConnected> {
     let mut failure = NotConnected::Unresolved("no address of the right family".into());
     for address in addresses {
-        match shake_hands(address, role) {
-            Ok(()) => return Ok(address),
-            Err(reason) if !matches!(failure, NotConnected::Unfit(_)) => failure = reason,
-            Err(_) => {}
-        }
+        let Err(reason) = shake_hands(address, role) else { return Ok(address) };
+        failure = if matches!(failure, NotConnected::Unfit(_)) { failure } else { reason };
     }
     Err(failure)
 }
@@ -157,16 +138,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Returns the end of a probe.
     fn end_of_probe(endpoint: &Endpoint, role: SocketRole) -> LinkStatus {
-        let ProbeReport::End(status) = reports(endpoint, role).pop().unwrap() else { panic!("a probe ends") };
-        status
-    }
-
-    fn reports(endpoint: &Endpoint, role: SocketRole) -> Vec<ProbeReport> {
-        let reports = std::cell::RefCell::new(Vec::new());
-        probe(endpoint, None, role, &|report| reports.borrow_mut().push(report));
-        reports.into_inner()
+        probe(endpoint, role, &|_| {})
     }
 
     fn unfit_kind(name: &str) -> NotConnected {
@@ -273,13 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_a_name_are_reported_first_and_those_of_an_address_are_not() {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let refused = || ProbeReport::End(Err(NotConnected::Refused));
-        let of_name = reports(&endpoint(&format!("tcp://localhost:{port}")), SocketRole::Publishes);
-        let addresses = ProbeReport::Addresses(vec![([127, 0, 0, 1], port).into()]);
-        assert_eq!(of_name, [addresses, refused()]);
-        let of_address = reports(&endpoint(&format!("tcp://127.0.0.1:{port}")), SocketRole::Publishes);
-        assert_eq!(of_address, [refused()]);
+    fn all_addresses_are_reported_and_then_that_of_the_right_peer() {
+        let context = zmq::Context::new();
+        let (hub, at) = bound(&context, zmq::XSUB, "tcp://127.0.0.1:*");
+        let (address, waker) = (at.numeric().unwrap(), Arc::new(Waker::new().unwrap()));
+        let named = endpoint(&format!("tcp://localhost:{}", address.port()));
+        let addresses = || ProbeReport::Addresses(vec![address]);
+        let reports = |role| start(&named, role, &waker).iter().collect::<Vec<_>>();
+        assert_eq!(reports(SocketRole::Subscribes), [addresses(), addresses(), ProbeReport::End(Ok(()))]);
+        let unfit = ProbeReport::End(Err(unfit_kind("XSUB")));
+        assert_eq!(reports(SocketRole::Publishes), [addresses(), unfit]);
+        drop(hub);
     }
 }

@@ -48,15 +48,14 @@ impl fmt::Display for NotConnected {
             Self::Unreachable(reason) => f.write_str(reason),
             Self::Silent => f.write_str("no answer"),
             Self::Closed => f.write_str("the connection was closed"),
-            Self::Unfit(PeerFault::SocketType(kind)) => match SocketRole::of_type(kind.as_ref()) {
-                Some(SocketRole::Subscribes) => {
-                    write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
-                }
-                Some(SocketRole::Publishes) => {
-                    write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
-                }
-                None => write!(f, "a ZeroMQ socket of type {kind} listens there"),
-            },
+            Self::Unfit(PeerFault::SocketType(kind)) => {
+                let side = match SocketRole::of_type(kind) {
+                    Some(SocketRole::Subscribes) => "the publishers' side of a hub",
+                    Some(SocketRole::Publishes) => "the subscribers' side of a hub",
+                    None => "another ZeroMQ socket",
+                };
+                write!(f, "{side} listens there (a socket of type {kind})")
+            }
             Self::Unfit(fault) => write!(f, "what listens there {fault}"),
         }
     }
@@ -197,10 +196,7 @@ impl LinkState {
             LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),
             LinkPhase::HandshakeDone(_) | LinkPhase::Connecting => None,
         };
-        let of_probe = match self.probe {
-            Probe::Due(at) => Some(at),
-            Probe::Idle | Probe::Running => None,
-        };
+        let of_probe = if let Probe::Due(at) = self.probe { Some(at) } else { None };
         let of_status = self.awaits_first_status().then_some(self.status_due);
         [of_phase, of_probe, of_status].into_iter().flatten().min()
     }

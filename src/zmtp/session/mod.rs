@@ -221,7 +221,7 @@ impl PeerSession {
     ) -> Result<(), PeerFault> {
         if !self.is_ready {
             let socket_type = wire::parse_socket_type(&body)?;
-            self.is_ready = SocketRole::of_type(socket_type.as_ref()) == Some(self.peers);
+            self.is_ready = SocketRole::of_type(&socket_type) == Some(self.peers);
             if !self.is_ready {
                 return Err(PeerFault::SocketType(socket_type));
             }
