@@ -2,7 +2,9 @@
 
 Each client posts every message of the OpenAPI document, then one with a wrong token. Two subscribers, pyzmq's and the
 gateway's own `listen`, must receive exactly what was posted, in order. All of this runs over http, and again over
-https. Then the clients that know Unix sockets post through one. A client that is not installed is skipped; if the environment variable CI is set, it is a failure.
+https, where programs with other TLS libraries post too; some of them once more with a certificate as it was made
+before. Then the clients that know Unix sockets post through one. A client that is not installed is skipped; if the
+environment variable CI is set, it is a failure.
 """
 
 import asyncio
@@ -22,11 +24,13 @@ import requests
 
 import browser
 import curl
+import tls
 import unix
 from gateway import Gateway, Listener, Subscriber, check, received_until_marker, until_received
 from messages import COLLECTION, messages
 
 HERE = Path(__file__).resolve().parent
+BUN = os.environ.get("BUN", "bun")
 ACCEPTED = [200, {"status": "accepted"}]
 # No proxy stands between a client and the loopback interface.
 ENVIRONMENT = {
@@ -74,17 +78,17 @@ def with_aiohttp(gateway, url, bodies):
     return asyncio.run(post())
 
 
-def with_node(gateway, url, bodies):
+def with_fetch(program, gateway, url, bodies):
     trust = {"NODE_EXTRA_CA_CERTS": gateway.certificate} if gateway.certificate else {}
     done = subprocess.run(
-        ["node", HERE / "fetch.mjs"],
+        [program, HERE / "fetch.mjs"],
         input=json.dumps({"url": url, "bodies": bodies}),
         capture_output=True,
         text=True,
         timeout=120,
         env=ENVIRONMENT | trust,
     )
-    check(done.returncode == 0, "node ended with", done.returncode, done.stderr)
+    check(done.returncode == 0, program, "ended with", done.returncode, done.stderr)
     return json.loads(done.stdout)
 
 
@@ -99,7 +103,8 @@ CLIENTS = {
     "httpie": with_httpie,
     "Python requests": with_requests,
     "aiohttp": with_aiohttp,
-    "Node fetch": with_node,
+    "Node fetch": functools.partial(with_fetch, "node"),
+    "Bun fetch": functools.partial(with_fetch, BUN),
 }
 
 
@@ -194,8 +199,9 @@ def installed():
         "newman": shutil.which(os.environ.get("NEWMAN", "newman")),
         "httpie": (python / "http").exists(),
         "Node fetch": shutil.which("node"),
+        "Bun fetch": shutil.which(BUN),
         "Chromium": shutil.which("chromium") and shutil.which("certutil"),
-    }
+    } | tls.installed()
     # `.ci/install` does not install Firefox. It is tested on machines that have it.
     optional = {"Firefox": browser.firefox_command() and shutil.which("certutil")}
     missing = [name for name in found if not found[name]]
@@ -206,10 +212,11 @@ def installed():
     return {"Python requests", "Python http.client", "aiohttp", "httpx"} | {name for name, path in (found | optional).items() if path}
 
 
-def clients(names):
+def clients(names, plain):
     """Returns the check of each client among `names`."""
     checks = {"curl": with_curl, "newman": with_newman}
-    checks |= {name: functools.partial(every_message, post) for name, post in CLIENTS.items()}
+    posts = CLIENTS if plain else CLIENTS | tls.CLIENTS
+    checks |= {name: functools.partial(every_message, post) for name, post in posts.items()}
     checks = {name: test for name, test in checks.items() if name in names}
     for name in sorted(names & set(browser.BROWSERS)):
         for way in ("fetch", "XMLHttpRequest"):
@@ -217,15 +224,15 @@ def clients(names):
     return checks
 
 
-def over(binary, plain, names):
+def over(binary, names, plain=False, pair=None):
     """Runs all clients over one scheme. Returns whether each check passed."""
     results = []
-    with Gateway(binary, plain=plain) as gateway:
-        print(f"  {gateway.url}", flush=True)
+    with Gateway(binary, plain=plain, pair=pair) as gateway:
+        print(f"  {gateway.url}{' with a certificate that was made before' if pair else ''}", flush=True)
         with Subscriber(gateway.endpoint) as python, Listener(binary, "--connect", gateway.endpoint) as listen:
             subscribers = [python, listen]
             until_received(gateway, subscribers)
-            for name, test in clients(names).items():
+            for name, test in clients(names, plain).items():
                 results.append(timed(name, test, gateway, subscribers))
                 if not results[-1]:
                     # The next client must not receive what this one left over.
@@ -264,7 +271,8 @@ def over_unix(binary, names):
 def main():
     binary = sys.argv[1]
     names = installed()
-    results = over(binary, plain=True, names=names) + over(binary, plain=False, names=names)
+    results = over(binary, names, plain=True) + over(binary, names)
+    results += over(binary, names & tls.ACCEPT_CONSTRAINTS, pair=tls.constrained_pair)
     results += over_unix(binary, names)
     print(f"clients: {sum(results)} passed, {len(results) - sum(results)} failed")
     sys.exit(not all(results))

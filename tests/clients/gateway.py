@@ -53,9 +53,9 @@ class Lines:
 
 class Gateway(AbstractContextManager):
     """`serve` on a free port, with settings and a token of its own. It publishes on an endpoint in its directory. With
-    `unix`, it listens on a Unix socket in that directory too."""
+    `unix`, it listens on a Unix socket in that directory too. `pair` may put a certificate there before."""
 
-    def __init__(self, binary, *options, plain=True, bus=None, unix=False):
+    def __init__(self, binary, *options, plain=True, bus=None, unix=False, pair=None):
         self.binary = binary
         self.plain = plain
         self._directory = tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-")
@@ -66,6 +66,8 @@ class Gateway(AbstractContextManager):
         settings = self.directory / "user_settings.py"
         settings.write_text(f'OPEN_REST_API = True\nTOKEN = "{self.token}"\n')
         settings.chmod(0o600)
+        if pair:
+            pair(self.directory)
         self.process = subprocess.Popen(
             [binary, "serve", "--settings", settings, "--listen", "127.0.0.1:0"]
             + (["--bind", self.endpoint] if bus is None else bus)
