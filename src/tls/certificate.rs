@@ -140,7 +140,7 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
         }
     }
     notices.extend(key_exposures(key));
-    Ok(LoadedCertificate { identity, not_after: validity.map(|validity| *validity.end()), notices })
+    Ok(LoadedCertificate { identity: Arc::new(identity), not_after: validity.map(|validity| *validity.end()), notices })
 }
 
 pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
@@ -152,7 +152,7 @@ pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotic
 pub(super) fn read_pair(
     certificate: &Path,
     key: &Path,
-) -> Result<(Arc<CertifiedKey>, Option<CertificateContent>), CertificateError> {
+) -> Result<(CertifiedKey, Option<CertificateContent>), CertificateError> {
     let in_certificate = |reason| CertificateError::of_content(certificate, reason);
     let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
@@ -174,7 +174,7 @@ pub(super) fn read_pair(
         Err(_) => return Err(malformed(certificate)),
     }
     let content = pair.cert.first().and_then(|leaf| parse(leaf).ok());
-    Ok((Arc::new(pair), content))
+    Ok((pair, content))
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {

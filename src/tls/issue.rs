@@ -1,12 +1,11 @@
-//! Makes a certificate, and an authority that signs this certificate and no other. `docs/design.md` says why. The
-//! authority is limited to the names of the gateway (RFC 5280 §4.2.1.10), and its private key is dropped.
+//! Makes a certificate, and an authority that signs this certificate and no other, because its private key is dropped.
+//! `docs/design.md` says why, and why the authority has no name constraints (RFC 5280 §4.2.1.10).
 
-use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, PKCS_ECDSA_P256_SHA256,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
 use time::OffsetDateTime;
 
@@ -37,7 +36,7 @@ pub(super) struct IssuedPair {
 /// The key is ECDSA on P-256, which every client accepts.
 pub(super) fn issue(names: &[CertificateName], now: SystemTime) -> Result<IssuedPair, rcgen::Error> {
     let authority_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-    let authority_params = authority(names, now)?;
+    let authority_params = authority(now)?;
     let authority = authority_params.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority_params, authority_key);
 
@@ -46,21 +45,11 @@ pub(super) fn issue(names: &[CertificateName], now: SystemTime) -> Result<Issued
     Ok(IssuedPair { chain: gateway + &authority, authority, key: key.serialize_pem() })
 }
 
-fn authority(names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
+fn authority(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     let mut params = params("adapter-gateway, for this computer only", &[], now)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let permitted_subtrees = names.iter().map(subtree).collect();
-    params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
     Ok(params)
-}
-
-fn subtree(name: &CertificateName) -> GeneralSubtree {
-    match name.address() {
-        Some(IpAddr::V4(address)) => GeneralSubtree::IpAddress(CidrSubnet::V4(address.octets(), [0xff; 4])),
-        Some(IpAddr::V6(address)) => GeneralSubtree::IpAddress(CidrSubnet::V6(address.octets(), [0xff; 16])),
-        None => GeneralSubtree::DnsName(name.to_string()),
-    }
 }
 
 fn gateway(names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {

@@ -71,8 +71,7 @@ fn the_pair_is_kept_in_the_directory_of_the_option() {
     }
 }
 
-/// The names and addresses stand for those of this computer in a network. The client holds the authority to its
-/// constraints too.
+/// The names and addresses stand for those of this computer in a network.
 #[test]
 fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
