@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
@@ -73,6 +73,8 @@ struct Gateway {
     components: Components,
     ready: Arc<ReadyReporter>,
     listening: Option<Arc<Listening>>,
+    /// What listened before the API was switched off, as long as the workers accept from it.
+    closing: Weak<Listening>,
     /// The listeners of the start, until they are opened.
     bound: Option<Listening>,
     /// Until when the gateway tries to listen on an address that was taken when the settings opened the API again.
@@ -115,6 +117,7 @@ impl Gateway {
             components,
             ready,
             listening: None,
+            closing: Weak::new(),
             bound,
             taken_until: None,
             certificate,
@@ -239,6 +242,9 @@ impl Gateway {
 
     /// Binds the listeners. Returns `None` if an address is taken, and is to be tried again: [`TAKEN_TIMEOUT`] long.
     fn listen_again(&mut self) -> Result<Option<Listening>, Failure> {
+        if let Some(closing) = self.closing.upgrade() {
+            closing.close();
+        }
         let now = Instant::now();
         let listened = listen(&self.config);
         if let Err(error) = &listened
@@ -282,8 +288,9 @@ impl Gateway {
     fn close(&mut self, reason: String) {
         self.taken_until = None;
         if let Some(listening) = self.listening.take() {
+            listening.end_backlog();
+            self.closing = Arc::downgrade(&listening);
             self.components.workers.close();
-            listening.close();
         }
         if self.disabled.as_ref() == Some(&reason) {
             return;
@@ -305,7 +312,7 @@ impl Gateway {
     async fn stop(mut self, signals: &mut Signals, as_asked: bool) {
         self.ready.set_not_listening("the gateway stops");
         if let Some(listening) = self.listening.take() {
-            listening.close();
+            listening.end_backlog();
         }
         let stats = self.components.stop(self.config.drain_timeout, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);

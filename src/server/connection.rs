@@ -19,9 +19,9 @@ use crate::server::transport::Stream;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::tls::session::Acceptor;
 
-/// How long after the stop began a client may begin a request. One that sends requests in a row begins the next one at
-/// once, and so learns from its answer that the connection ends. One that is idle sees the close before it uses the
-/// connection again (RFC 9112 §9.3.1), and must not hold up the stop.
+/// How long after the stop began, or after its connection was accepted, a client may begin a request. One that sends
+/// requests in a row begins the next one at once, and so learns from its answer that the connection ends. One that is
+/// idle sees the close before it uses the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
 /// A connection of an inherited socket may begin its first request in the drain time divided by this: the client has
@@ -32,7 +32,7 @@ const FIRST_REQUEST_DIVISOR: u32 = 2;
 const NEXT_REQUEST_DIVISOR: u32 = 10;
 
 /// How long after the REST API was switched off a client may begin a request, to learn so from its answer.
-const DISABLED_GRACE: Duration = Duration::from_secs(1);
+pub(super) const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
 /// ever. After a pause of the process, a client may go on for as long: it could send and take no more than the socket
@@ -153,7 +153,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     let mut request_due = None;
                     handle.is_unseen.set(false);
                     if handle.is_ending.get() && waiting.is_for_request() {
-                        match self.request_due() {
+                        match self.request_due(head_due) {
                             // A request may have begun.
                             _ if self.stream.is_within_record() => waiting = Waiting::Head,
                             Some(due) => request_due = Some(due),
@@ -230,7 +230,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     /// Returns until when the client may still begin a request on a connection that is to end. After the API was
     /// switched off, the answer is 503. Another process goes on accepting from an inherited socket, so a client whose
     /// connection is closed without an answer would see a failure where it sees none otherwise.
-    fn request_due(&self) -> Option<Instant> {
+    fn request_due(&self, head_due: Instant) -> Option<Instant> {
         let due = match *self.worker.shared.mode.borrow() {
             Mode::Closed { since } => since? + DISABLED_GRACE,
             Mode::Draining { began, deadline, .. } if self.handle.entrance.is_inherited => {
@@ -238,7 +238,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 let divisor = if is_first { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
                 began + deadline.saturating_duration_since(began) / divisor
             }
-            Mode::Draining { began, .. } => began + DRAIN_GRACE,
+            Mode::Draining { began, .. } => began.max(head_due - self.worker.shared.timeouts.head) + DRAIN_GRACE,
             Mode::Open { .. } => return None,
         };
         (Instant::now() < due).then_some(due)

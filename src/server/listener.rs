@@ -12,13 +12,24 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 use crate::sys::log::log;
 use crate::sys::unix_listener::UnixListener;
 
 /// Connections that wait to be accepted. The kernel reduces the number to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+/// A filter of packets at a socket of TCP that drops those with which clients begin to connect, and lets pass what
+/// completes a handshake that has begun. Without it, a request could come between the last accept and the close, and
+/// clients that connect all the time would never let the backlog be empty.
+const NO_SYN: [SockFilter; 4] = [
+    // ldb [13]; jset #SYN, drop, pass
+    SockFilter::new(0x30, 0, 0, 13),
+    SockFilter::new(0x45, 0, 1, 0x02),
+    SockFilter::new(0x06, 0, 0, 0),
+    SockFilter::new(0x06, 0, 0, u32::MAX),
+];
 
 /// The pause in accepting when no descriptors or memory are left: attempts that fail at once would take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -125,13 +136,22 @@ impl Listening {
         self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
     }
 
+    /// Lets no client connect from now on. The connections that have come can still be accepted, and are not more than
+    /// the backlog.
+    pub fn end_backlog(&self) {
+        for (socket, _) in &self.0 {
+            match socket {
+                // A client tries again after a second. It is refused by then, or reaches the next gateway.
+                ListeningSocket::Tcp(socket) => drop(SockRef::from(socket).attach_filter(&NO_SYN)),
+                // The socket goes on listening, so that no other process takes it for a stale one.
+                ListeningSocket::Unix(socket) => socket.remove_file(),
+            }
+        }
+    }
+
     /// Refuses new connections, and resets those that nobody has accepted.
     pub fn close(&self) {
         for (socket, _) in &self.0 {
-            if let ListeningSocket::Unix(socket) = socket {
-                // As long as the file is there, the socket listens, so that no other process takes it for a stale one.
-                socket.remove_file();
-            }
             let _ = shutdown(socket, Shutdown::Both);
         }
     }

@@ -31,8 +31,8 @@ pub struct Timeouts {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub enum Mode {
-    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
-    /// one.
+    /// What has come into the sockets is accepted, until nothing waits there; connections end with the request that
+    /// they are in. For a moment, a client may begin another one.
     Closed {
         /// When requests were last accepted; `None` if they never were.
         since: Option<Instant>,
@@ -43,14 +43,16 @@ pub enum Mode {
         /// `None` for plain http.
         tls: Option<Arc<Acceptor>>,
     },
-    /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
+    /// What has come into the sockets is accepted, until nothing waits there; the requests in flight are served, and
+    /// the worker ends when its connections have.
     Draining {
         began: Instant,
         /// When connections are cut off.
         deadline: Instant,
         /// The token in force; `None` if no requests were accepted before.
         token: Option<Token>,
-        /// For connections of inherited sockets that were accepted just before.
+        /// What was open before; `None` if nothing was.
+        listening: Option<Arc<Listening>>,
         tls: Option<Arc<Acceptor>>,
     },
 }
@@ -58,11 +60,12 @@ pub enum Mode {
 impl Mode {
     /// Makes the workers end by `deadline`, with what was open before.
     pub fn drain(&mut self, deadline: Instant) {
-        let tls = match self {
-            Self::Open { tls, .. } | Self::Draining { tls, .. } => tls.take(),
-            Self::Closed { .. } => None,
+        let (listening, tls) = match self {
+            Self::Open { listening, tls, .. } => (Some(Arc::clone(listening)), tls.take()),
+            Self::Draining { listening, tls, .. } => (listening.take(), tls.take()),
+            Self::Closed { .. } => (None, None),
         };
-        *self = Self::Draining { began: Instant::now(), deadline, token: self.token().cloned(), tls };
+        *self = Self::Draining { began: Instant::now(), deadline, token: self.token().cloned(), listening, tls };
     }
 
     fn token(&self) -> Option<&Token> {

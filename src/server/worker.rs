@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::server::connection::{self, ConnectionHandle, Entrance};
+use crate::server::connection::{self, ConnectionHandle, DISABLED_GRACE, Entrance};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
 use crate::server::shared::{Mode, WorkerContext};
@@ -26,16 +26,28 @@ use crate::tls::session::Acceptor;
 /// The time in which connections must end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// How long after the REST API was switched off the sockets are closed at the latest. Idle connections, which may keep
+/// others from being accepted, have ended by then.
+const CLOSE_TIMEOUT: Duration = DISABLED_GRACE.saturating_mul(2);
+
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
 
 /// The connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    /// The sockets, and the tasks that accept from them until this is dropped.
-    open: RefCell<Option<(Arc<Listening>, JoinSet<()>)>>,
+    open: RefCell<Option<Open>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     emptied: Notify,
+}
+
+/// What the worker accepts from.
+struct Open {
+    listening: Arc<Listening>,
+    /// `None` for plain http.
+    tls: Option<Arc<Acceptor>>,
+    /// The tasks that accept until this is dropped, one for each socket.
+    accepting: JoinSet<()>,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
@@ -64,15 +76,24 @@ impl<S: Stream> Worker<S> {
             let now = mode.borrow_and_update().clone();
             match now {
                 Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
-                Mode::Closed { .. } => self.close().await,
-                Mode::Draining { deadline, .. } => {
-                    // The backlog of an inherited socket belongs to whoever accepts next.
-                    inherited.shutdown().await;
-                    self.close().await;
+                Mode::Closed { since } => {
+                    let until = since.map_or_else(Instant::now, |since| since + CLOSE_TIMEOUT);
                     tokio::select! {
                         biased;
-                        () = self.drain(deadline) => return,
-                        _ = mode.changed() => continue,
+                        () = self.close::<T>(until) => {}
+                        Ok(()) = mode.changed() => continue,
+                    }
+                }
+                Mode::Draining { deadline, listening, tls, .. } => {
+                    // The backlog of an inherited socket belongs to whoever accepts next.
+                    inherited.shutdown().await;
+                    if let Some(listening) = listening {
+                        self.open::<T>(&listening, tls.as_ref());
+                    }
+                    tokio::select! {
+                        biased;
+                        () = self.drain::<T>(deadline) => return,
+                        Ok(()) = mode.changed() => continue,
                     }
                 }
             }
@@ -85,46 +106,61 @@ impl<S: Stream> Worker<S> {
     /// Listens on these sockets, unless it does already, and ends what was open before.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
         let mut open = self.open.borrow_mut();
-        if open.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(current, listening)) {
+        if open.as_ref().is_some_and(|current| Arc::ptr_eq(&current.listening, listening)) {
             return;
         }
         self.end_all();
-        let mut accepting = JoinSet::new();
-        for (socket, is_tcp) in listening.sockets() {
-            match socket.and_then(T::Listener::new) {
-                Ok(listener) => {
-                    let (worker, tls) = (Rc::clone(self), tls.cloned());
-                    let entrance = Entrance { is_inherited: false, is_tcp };
-                    accepting.spawn_local(async move {
-                        worker
-                            .accept::<T>(&listener, |socket, permit| {
-                                worker.spawn(socket, entrance, permit, tls.clone())
-                            })
-                            .await;
-                    });
-                }
-                Err(error) => warning(format_args!("a worker cannot listen: {error}")),
-            }
-        }
-        *open = Some((Arc::clone(listening), accepting));
+        let (listening, tls) = (Arc::clone(listening), tls.cloned());
+        let accepting = listeners::<T>(&listening).map(|(listener, is_tcp)| {
+            let (worker, tls) = (Rc::clone(self), tls.clone());
+            async move { worker.accept_own::<T>(&listener, is_tcp, tls.as_ref(), false).await }
+        });
+        let mut tasks = JoinSet::new();
+        accepting.for_each(|task| drop(tasks.spawn_local(task)));
+        *open = Some(Open { listening, tls, accepting: tasks });
     }
 
-    async fn close(&self) {
-        if let Some((_, mut accepting)) = self.open.take() {
-            accepting.shutdown().await;
-        }
+    /// Ends what is idle, accepts what has come into the sockets, and closes them when nothing waits there, or at this
+    /// time.
+    async fn close<T: Transport<Stream = S>>(self: &Rc<Self>, at: Instant) {
         self.end_all();
+        let closing = self.open.borrow_mut().as_mut().map(|open| {
+            open.accepting.abort_all();
+            (Arc::clone(&open.listening), open.tls.clone())
+        });
+        let Some((listening, tls)) = closing else { return };
+        let accept_rest = async {
+            for (listener, is_tcp) in listeners::<T>(&listening) {
+                self.accept_own::<T>(&listener, is_tcp, tls.as_ref(), true).await;
+            }
+        };
+        let _ = timeout_at(at, accept_rest).await;
+        listening.close();
+        self.open.take();
     }
 
-    /// Accepts until the socket is shut down. Connections beyond the limit wait in the backlog, at no cost to the
-    /// others.
+    async fn accept_own<T: Transport<Stream = S>>(
+        self: &Rc<Self>,
+        listener: &T::Listener,
+        is_tcp: bool,
+        tls: Option<&Arc<Acceptor>>,
+        is_ending: bool,
+    ) {
+        let entrance = Entrance { is_inherited: false, is_tcp };
+        let admit = |socket, permit| self.spawn(socket, entrance, permit, tls.cloned());
+        self.accept::<T>(listener, is_ending, admit).await;
+    }
+
+    /// Accepts until the socket is shut down, or, where it is ending, until nothing waits there. Connections beyond the
+    /// limit wait in the backlog, at no cost to the others.
     async fn accept<T: Transport<Stream = S>>(
         &self,
         listener: &T::Listener,
+        is_ending: bool,
         admit: impl Fn(OwnedFd, OwnedSemaphorePermit),
     ) {
         let (mut failing, mut accepted) = (false, 0u32);
-        while listener.acceptable().await.is_ok() {
+        while is_ending || listener.acceptable().await.is_ok() {
             let permits = Arc::clone(&self.context.shared.permits);
             let Ok(permit) = permits.acquire_owned().await else { return };
             let error = match listener.accept() {
@@ -137,6 +173,7 @@ impl<S: Stream> Worker<S> {
                     }
                     continue;
                 }
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_ending => return,
                 // Another worker, or another process, has accepted the connection.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                 Err(error) => error,
@@ -164,7 +201,8 @@ impl<S: Stream> Worker<S> {
         match socket.socket.try_clone().and_then(T::Listener::new) {
             Ok(listener) => {
                 let is_tcp = socket.address.is_tcp();
-                self.accept::<T>(&listener, |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp)).await;
+                let admit = |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp);
+                self.accept::<T>(&listener, false, admit).await;
                 warning(format_args!(
                     "fd:{} accepts no more connections: another process has shut it down",
                     socket.number
@@ -243,7 +281,8 @@ impl<S: Stream> Worker<S> {
         self.connections.borrow().iter().for_each(|(_, handle)| handle.end());
     }
 
-    async fn drain(&self, deadline: Instant) {
+    async fn drain<T: Transport<Stream = S>>(self: &Rc<Self>, deadline: Instant) {
+        self.close::<T>(deadline).await;
         let drained = timeout_at(deadline, self.wait_until_empty()).await;
         if drained.is_err() {
             for (_, handle) in self.connections.borrow().iter() {
@@ -259,6 +298,15 @@ impl<S: Stream> Worker<S> {
             self.emptied.notified().await;
         }
     }
+}
+
+/// Returns a handle on each socket, and whether it is one of TCP.
+fn listeners<T: Transport>(listening: &Listening) -> impl Iterator<Item = (T::Listener, bool)> {
+    listening.sockets().filter_map(|(socket, is_tcp)| {
+        let listener = socket.and_then(T::Listener::new);
+        let listener = listener.inspect_err(|error| warning(format_args!("a worker cannot listen: {error}")));
+        Some((listener.ok()?, is_tcp))
+    })
 }
 
 #[cfg(test)]

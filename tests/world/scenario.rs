@@ -92,6 +92,8 @@ struct Gateway {
     inherited: Rc<Backlog>,
     /// Where clients can connect to.
     open: RefCell<Vec<Rc<Backlog>>>,
+    /// Where clients could connect to until the last stop or switch-off.
+    closing: RefCell<Vec<Rc<Backlog>>>,
     listening: RefCell<Option<Arc<Listening>>>,
     workers: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -131,6 +133,7 @@ impl Gateway {
             modes,
             inherited,
             open: RefCell::default(),
+            closing: RefCell::default(),
             listening: RefCell::default(),
             workers: RefCell::new(contexts.into_iter().map(run).collect()),
         })
@@ -166,6 +169,8 @@ impl Gateway {
     /// Puts a token into force, and listens unless the gateway listens already.
     fn open(&self, random: &mut Random) {
         let token = random.below(TOKENS.len());
+        // What is bound again is closed first.
+        self.closing.take().iter().for_each(|backlog| backlog.close());
         let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.within(1..3))).clone();
         self.world.change(|moment| moment.token = Some(token));
         for mode in &self.modes {
@@ -196,12 +201,13 @@ impl Gateway {
         for mode in &self.modes {
             mode.send_replace(Mode::Closed { since: Some(Instant::now()) });
         }
-        self.open.take().iter().for_each(|backlog| backlog.close());
+        *self.closing.borrow_mut() = self.open.take();
         sleep(random.pause_ms(0..2_000)).await;
     }
 
     async fn stop(&self, random: &mut Random) {
-        self.open.take().iter().for_each(|backlog| backlog.close());
+        // What listened before a switch-off has had its time, and may have been closed with connections in it.
+        self.closing.replace(self.open.take()).iter().for_each(|backlog| backlog.close());
         self.end_connections("drain");
         let mut deadline = Instant::now() + Duration::from_millis(random.pick(&[0, 500, 5_000, 100_000]));
         self.drain(deadline);
@@ -217,6 +223,10 @@ impl Gateway {
                 Ok(ended) => ended.unwrap(),
                 Err(_) => check!(0, false, "a worker has not ended"),
             }
+        }
+        for backlog in self.closing.take() {
+            check!(0, backlog.is_empty() || Instant::now() >= deadline, "connections that had come were not accepted");
+            backlog.close();
         }
     }
 

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -42,7 +43,7 @@ pub trait TransportListener: Sized + 'static {
     /// Waits until a connection may be accepted. To drop the future leaves nothing behind.
     fn acceptable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Accepts a connection, as a non-blocking socket. After [`io::ErrorKind::WouldBlock`], the next
+    /// Accepts a connection that has come, as a non-blocking socket, whether it was waited for or not. After [`io::ErrorKind::WouldBlock`], the next
     /// [`TransportListener::acceptable`] waits. Fails with `EINVAL` once a TCP socket was shut down.
     fn accept(&self) -> io::Result<OwnedFd>;
 }
@@ -89,7 +90,10 @@ impl TransportListener for AsyncFd<OwnedFd> {
 
     fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        self.try_io(Interest::READABLE, |socket| Ok(accept_with(socket, flags)?))
+        match accept_with(self.get_ref(), flags) {
+            Err(Errno::AGAIN) => self.try_io(Interest::READABLE, |_| Err(io::ErrorKind::WouldBlock.into())),
+            accepted => Ok(accepted?),
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let (began, deadline) = (Instant::now(), Instant::now() + PATIENCE);
-    let draining = Mode::Draining { began, deadline, token: Token::new("t"), tls: None };
+    let draining = Mode::Draining { began, deadline, token: Token::new("t"), listening: None, tls: None };
     let worker = worker(&bus, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (client, socket) = announced_body();
@@ -139,7 +139,8 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let deadline = Instant::now() + PATIENCE;
-    let draining = Mode::Draining { began: Instant::now(), deadline, token: Token::new("t"), tls: None };
+    let draining =
+        Mode::Draining { began: Instant::now(), deadline, token: Token::new("t"), listening: None, tls: None };
     let worker = worker(&bus, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();

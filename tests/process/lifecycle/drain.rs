@@ -1,8 +1,14 @@
 //! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
+use std::time::Instant;
+
 use rustix::process::Signal;
 
-use crate::support::{FINE, Fixture, Gateway, assert_answered_during_a_stop, free_address, refuses};
+use crate::support::load::{Outcome, Shape};
+use crate::support::{
+    ANY_PORT, Client, FINE, Fixture, Gateway, Load, accepted, assert_answered_during_a_stop, disabled, eventually,
+    free_address, refuses,
+};
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
@@ -38,6 +44,57 @@ fn a_request_whose_first_byte_came_before_the_signal_is_answered() {
         client.expect_last(200);
     }
     gateway.expect_stopped();
+}
+
+/// Two idle connections are all that may be open, so the requests of the others wait with their connections until the
+/// stop, or the switch-off, has closed these two.
+#[test]
+fn requests_of_connections_that_were_not_accepted_are_answered_before_the_sockets_close() {
+    for (workers, is_stop) in [("1", true), ("3", true), ("1", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gateway");
+        let builder = Gateway::serve().listen(ANY_PORT).listen_at(&path);
+        let mut gateway = builder.arguments(["--max-connections", "2", "--workers", workers]).start();
+        let request = gateway.request(FINE);
+        let mut idle = [gateway.served_client(), gateway.served_client()];
+        let mut by_tcp = [(); 12].map(|()| gateway.client());
+        let mut by_path = [(); 12].map(|()| Client::connect_to(&path));
+        by_tcp.iter_mut().for_each(|client| client.send(request.bytes()));
+        by_path.iter_mut().for_each(|client| client.send(request.bytes()));
+        if is_stop {
+            gateway.signal(Signal::TERM);
+        } else {
+            gateway.settings.write(disabled());
+        }
+        let status = if is_stop { 200 } else { 503 };
+        // A client that has its answer closes, and so makes room for the next one.
+        by_tcp.into_iter().for_each(|mut client| drop(client.expect_last(status)));
+        by_path.into_iter().for_each(|mut client| drop(client.expect_last(status)));
+        idle.iter_mut().for_each(Client::expect_close);
+        if is_stop {
+            assert_eq!(gateway.expect_stopped().accepted, 26);
+        } else {
+            eventually("the port is closed", || refuses(gateway.address()).then_some(()));
+            assert!(!path.exists());
+            assert_eq!(gateway.terminate().accepted, 2);
+        }
+    }
+}
+
+/// Each of so many clients connects anew as soon as it has its answer.
+#[test]
+fn clients_that_connect_all_the_time_do_not_hold_up_the_stop() {
+    let mut gateway = Gateway::serve().arguments(["--drain-timeout", "600"]).start();
+    let shape = Shape { clients: 40, padding: 0, pipeline: 1, per_connection: |_| 1 };
+    let address = gateway.address();
+    let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
+    load.wait_for_many(400, "200s", Instant::now(), accepted);
+    gateway.signal(Signal::TERM);
+    let stopped = gateway.expect_stopped();
+    let answers = load.finish();
+    let count = |wanted| answers.iter().filter(|it| it.outcome == wanted).count();
+    assert_eq!(count(Outcome::Accepted) as u64, stopped.accepted);
+    println!("a stop under new connections: {} answered, {} not", stopped.accepted, count(Outcome::Unknown));
 }
 
 #[test]

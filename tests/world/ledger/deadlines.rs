@@ -23,8 +23,8 @@ impl Ledger {
             false => *endings.iter().find(|at| **at > served_at)?,
         };
         let grace = if world.drain_deadline.get().is_some() { DRAIN_GRACE } else { DISABLED_GRACE };
-        // A worker may have seen the last of several ends alone.
-        Some(endings.last().copied().unwrap_or(told_at) + grace)
+        // A worker may have seen the last of several ends alone. One that comes later has as long from then on.
+        Some(endings.last().copied().unwrap_or(told_at).max(served_at) + grace)
     }
 
     pub(super) fn current_phase(&self) -> Phase {
