@@ -54,6 +54,15 @@ impl ReadyReporter {
         self.update(|state| state.not_listening = Some(reason.into()));
     }
 
+    /// Tells why the gateway cannot listen, though the settings open the API. That is reported also where messages were
+    /// not taken before: the reason was another one.
+    pub(super) fn set_failed(&self, reason: &str) {
+        self.update(|state| {
+            state.is_ready |= state.not_listening.as_deref() != Some(reason);
+            state.not_listening = Some(reason.into());
+        });
+    }
+
     pub(super) fn bus_changed(&self) {
         self.update(ReadyState::ask_bus);
     }

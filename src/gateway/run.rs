@@ -62,9 +62,18 @@ pub(crate) fn run(
         let settings = WatchedSettings::start(source, config.server.policy.head_bytes);
         let mut gateway = Gateway::start(config, on_bus, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
-        gateway.stop(&mut signals, ran.is_ok()).await;
+        gateway.stop(&mut signals, ran.as_ref().err()).await;
         ran
     })
+}
+
+/// What the settings have made of the REST API.
+enum Api {
+    /// Nothing listens, for this reason. The workers may still accept from what listened before.
+    Off(String, Weak<Listening>),
+    /// An address is taken. The gateway tries again, until this time.
+    Retrying(Instant),
+    Open(Arc<Listening>),
 }
 
 struct Gateway {
@@ -72,19 +81,11 @@ struct Gateway {
     emit: EventSink,
     components: Components,
     ready: Arc<ReadyReporter>,
-    listening: Option<Arc<Listening>>,
-    /// What listened before the API was switched off, as long as the workers accept from it.
-    closing: Weak<Listening>,
-    /// The listeners of the start, until they are opened.
-    bound: Option<Listening>,
-    /// Until when the gateway tries to listen on an address that was taken when the settings opened the API again.
-    taken_until: Option<Instant>,
+    api: Api,
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
     settings: WatchedSettings,
     unknown_topics: LoggedTopics,
-    /// The reason that was reported last for not listening; `None` while the gateway listens.
-    disabled: Option<String>,
 }
 
 impl Gateway {
@@ -106,30 +107,25 @@ impl Gateway {
             _ => None,
         };
         // Nothing is served yet that a pause could delay.
-        let bound = is_open.then(|| retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, || listen(&config), is_taken)).transpose();
-        let bound = bound.map_err(|error| Failure::listen(&error))?;
+        let bind = || retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, || listen(&config), is_taken);
+        let access = match settings.token() {
+            Ok(token) => Ok((token.clone(), bind().map_err(|error| Failure::listen(&error))?)),
+            Err(reason) => Err(reason),
+        };
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
         let (unknown_topics, note_unknown) = LoggedTopics::new();
         let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown)?;
-        Ok(Self {
-            config,
-            emit,
-            components,
-            ready,
-            listening: None,
-            closing: Weak::new(),
-            bound,
-            taken_until: None,
-            certificate,
-            settings,
-            unknown_topics,
-            disabled: None,
-        })
+        let api = Api::Off("the gateway starts".into(), Weak::new());
+        let mut gateway = Self { config, emit, components, ready, api, certificate, settings, unknown_topics };
+        match access {
+            Ok((token, bound)) => gateway.open(token, Arc::new(bound)),
+            Err(reason) => gateway.close(reason),
+        }
+        Ok(gateway)
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
     async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
-        self.apply_settings()?;
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
@@ -170,7 +166,7 @@ impl Gateway {
                     log(format_args!("{line}"));
                     continue;
                 }
-                () = or_never(self.taken_until.map(|_| sleep(TAKEN_PAUSE))) => {
+                () = sleep(TAKEN_PAUSE), if matches!(self.api, Api::Retrying(_)) => {
                     self.apply_settings()?;
                     continue;
                 }
@@ -206,59 +202,59 @@ impl Gateway {
     }
 
     fn apply_settings(&mut self) -> Result<(), Failure> {
-        match self.settings.token().cloned() {
-            Ok(token) => self.open(token)?,
-            Err(reason) => self.close(reason),
-        }
-        Ok(())
-    }
-
-    /// Listens, unless the gateway listens already, and puts the token into force.
-    fn open(&mut self, token: Token) -> Result<(), Failure> {
+        let token = match self.settings.token() {
+            Ok(token) => token.clone(),
+            Err(reason) => {
+                self.close(reason);
+                return Ok(());
+            }
+        };
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
             self.certificate = Some(WatchedCertificate::load(source.clone(), &self.emit)?);
         }
-        let is_new = self.listening.is_none();
-        let listening = match (self.listening.take(), self.bound.take()) {
-            (Some(listening), _) => listening,
-            (None, Some(bound)) => Arc::new(bound),
-            (None, None) => match self.listen_again()? {
-                Some(bound) => Arc::new(bound),
-                None => return Ok(()),
-            },
-        };
-        let tls = self.certificate.as_ref().map(|certificate| Arc::clone(&certificate.acceptor));
-        let is_https = tls.is_some();
-        self.components.workers.open(Arc::clone(&listening), token, tls);
-        if is_new {
-            let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
-            listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
+        if let Some(listening) = self.listening()? {
+            self.open(token, listening);
         }
-        self.listening = Some(listening);
-        self.disabled = None;
-        self.ready.set_listening();
         Ok(())
     }
 
-    /// Binds the listeners. Returns `None` if an address is taken, and is to be tried again: [`TAKEN_TIMEOUT`] long.
-    fn listen_again(&mut self) -> Result<Option<Listening>, Failure> {
-        if let Some(closing) = self.closing.upgrade() {
-            closing.close();
-        }
+    /// Returns what listens, and binds the listeners if nothing does. Returns `None` if an address is taken, and is to
+    /// be tried again: [`TAKEN_TIMEOUT`] long.
+    fn listening(&mut self) -> Result<Option<Arc<Listening>>, Failure> {
         let now = Instant::now();
-        let listened = listen(&self.config);
-        if let Err(error) = &listened
-            && is_taken(error)
-            && self.taken_until.is_none_or(|until| now < until)
-        {
-            if self.taken_until.is_none() {
-                log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                self.taken_until = Some(now + TAKEN_TIMEOUT);
+        let until = match &self.api {
+            Api::Open(listening) => return Ok(Some(Arc::clone(listening))),
+            Api::Retrying(until) => *until,
+            Api::Off(_, closing) => {
+                closing.upgrade().iter().for_each(|closing| closing.close());
+                now + TAKEN_TIMEOUT
             }
-            return Ok(None);
+        };
+        match listen(&self.config) {
+            Ok(listening) => Ok(Some(Arc::new(listening))),
+            Err(error) if is_taken(&error) && now < until => {
+                if let Api::Off(..) = self.api {
+                    log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
+                    self.ready.set_failed(&Failure::listen(&error).to_string());
+                    self.api = Api::Retrying(until);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(Failure::listen(&error)),
         }
-        self.taken_until = None;
-        listened.map(Some).map_err(|error| Failure::listen(&error))
+    }
+
+    /// Accepts requests with this token on these sockets.
+    fn open(&mut self, token: Token, listening: Arc<Listening>) {
+        let tls = self.certificate.as_ref().map(|certificate| Arc::clone(&certificate.acceptor));
+        let is_https = tls.is_some();
+        self.components.workers.open(Arc::clone(&listening), token, tls);
+        if !matches!(self.api, Api::Open(_)) {
+            let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
+            listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
+        }
+        self.api = Api::Open(listening);
+        self.ready.set_listening();
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -286,19 +282,20 @@ impl Gateway {
 
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
-        self.taken_until = None;
-        if let Some(listening) = self.listening.take() {
-            listening.end_backlog();
-            self.closing = Arc::downgrade(&listening);
-            self.components.workers.close();
-        }
-        if self.disabled.as_ref() == Some(&reason) {
-            return;
-        }
+        let closing = match &self.api {
+            Api::Off(known, _) if *known == reason => return,
+            Api::Off(_, closing) => closing.clone(),
+            Api::Retrying(_) => Weak::new(),
+            Api::Open(listening) => {
+                listening.end_backlog();
+                self.components.workers.close();
+                Arc::downgrade(listening)
+            }
+        };
         (self.emit)(&Event::Disabled { reason: &reason });
         self.ready.set_not_listening(&reason);
         self.settings.log_disabled(&reason);
-        self.disabled = Some(reason);
+        self.api = Api::Off(reason, closing);
     }
 
     fn reload_certificate(&mut self) {
@@ -308,10 +305,13 @@ impl Gateway {
     }
 
     /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
-    /// end. If a failure ended the run, the caller reports that instead.
-    async fn stop(mut self, signals: &mut Signals, as_asked: bool) {
-        self.ready.set_not_listening("the gateway stops");
-        if let Some(listening) = self.listening.take() {
+    /// end. If a failure ended the run, the caller reports that last.
+    async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) {
+        match failure {
+            Some(failure) => self.ready.set_failed(&failure.to_string()),
+            None => self.ready.set_not_listening("the gateway stops"),
+        }
+        if let Api::Open(listening) = self.api {
             listening.end_backlog();
         }
         let stats = self.components.stop(self.config.drain_timeout, signals).await;
@@ -319,7 +319,7 @@ impl Gateway {
         if undelivered > 0 {
             warning(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        if as_asked {
+        if failure.is_none() {
             (self.emit)(&Event::Stopped { undelivered, stats });
         } else if stats.accepted > 0 {
             (self.emit)(&Event::Stats(stats));

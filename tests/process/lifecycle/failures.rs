@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::support::gateway::assert_failed;
 use crate::support::{Gateway, Process, binary, enabled, hub_endpoints, token};
@@ -24,7 +25,14 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
     let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
     gateway.settings.write(&enabled(&token("a")));
     assert_eq!(gateway.wait_exit(), 4);
-    assert_failed(&gateway.end(), 4);
+    let output = gateway.end();
+    assert_failed(&output, 4);
+    // The settings were the reason until then.
+    let told: Vec<Value> =
+        output.stdout.lines().rev().take(3).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [failed, reloaded, not_ready] = told.as_slice() else { unreachable!("three lines at least") };
+    assert_eq!((&not_ready["event"], &reloaded["event"]), (&"not-ready".into(), &"settings".into()), "{told:?}");
+    assert_eq!(not_ready["reason"], failed["reason"]);
 }
 
 /// While the gateway tries again to listen on an address that is taken, it follows signals and settings.
