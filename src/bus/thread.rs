@@ -176,7 +176,7 @@ impl BusThread {
     }
 
     fn note_held(&self) {
-        let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
+        let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished_bytes);
         let held_bytes = || self.notices.bytes + self.exchange.held_bytes() + unfinished_bytes;
         MEMORY.note_held(Holder::Bus, held_bytes);
     }
@@ -216,9 +216,10 @@ impl BusThread {
         let mut is_quiet = true;
         if let Some(server) = &mut self.server {
             server.stop_accepting();
-            if self.quiet.is_none_or(|(heard, _)| heard != server.heard) {
+            let received = server.received_messages;
+            if server.is_receiving() || self.quiet.is_none_or(|(before, _)| before != received) {
                 let pause = if server.publishers > 0 { QUIET } else { Duration::ZERO };
-                self.quiet = Some((server.heard, now + pause));
+                self.quiet = Some((received, now + pause));
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }

@@ -10,6 +10,7 @@
 //! | `wire` | the greeting, the command READY, the heads of frames, and commands |
 //! | `wire_message` | a message of two frames, as it is sent to a peer |
 //! | `session` | what one peer may say next |
+//! | `reservations` | which publishers may send the rest of a long message, and which are too slow |
 //! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
 //! | `log` | the messages that wait, in their one order |
 //! | `exchange` | what waits for whom, and since when |
@@ -18,6 +19,7 @@ mod exchange;
 mod log;
 mod place_set;
 mod prefix_tree;
+mod reservations;
 mod session;
 mod subscriptions;
 mod wire;
@@ -26,6 +28,7 @@ mod wire_message;
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
 pub use log::{Origin, Released};
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
+pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{

@@ -6,6 +6,7 @@
 //! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
 //! | `bus` | Does the bus keep the order, wait for slow subscribers, sleep and stop, with real sockets? |
 //! | `zmtp` | Does a peer's session read what a plain reader of ZMTP reads, and who gets what a plain model says? |
+//! | `reservations` | Who is read, who waits and who goes among publishers of long messages? |
 //! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |
 //! | `fuzz_seeds` | Do the properties of the fuzz targets hold for all of their stored inputs? |
 //! | `properties` | what must hold of the core for every input, for the fuzz targets and for these tests |
@@ -25,7 +26,11 @@ mod fuzz_seeds;
 #[path = "../support/lateness.rs"]
 mod lateness;
 mod properties;
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/random.rs"]
+mod random;
 mod requests;
+mod reservations;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/task.rs"]
 mod task;

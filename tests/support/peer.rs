@@ -1,10 +1,13 @@
 //! A peer of the bus that sends any bytes, and can speak ZMTP 3.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use socket2::{SockAddr, Socket};
 
 use crate::support::PATIENCE;
@@ -162,6 +165,16 @@ impl RawPeer {
 
     pub(crate) fn send_all(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
+    }
+
+    /// Sends bytes over a Unix socket, with a descriptor attached to them.
+    pub(crate) fn send_with_descriptor(&mut self, bytes: &[u8]) {
+        let descriptors = [self.socket.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut attached = SendAncillaryBuffer::new(&mut space);
+        assert!(attached.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let sent = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut attached, SendFlags::empty());
+        assert_eq!(sent, Ok(bytes.len()));
     }
 
     /// Sends a heartbeat and waits for the answer. The other side has then read all that was sent before.

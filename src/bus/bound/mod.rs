@@ -4,7 +4,6 @@ mod listener;
 mod peer;
 mod reports;
 mod server;
-mod unfinished;
 
 use crate::zmtp::MAX_SUBSCRIBERS;
 

@@ -17,8 +17,8 @@ counters! {
     pub(in crate::bus) struct PeerCounters => PeerTotals {
         /// Connections that ended because there was no place for them.
         refused: Tally,
-        /// Peers past their handshake that were disconnected because they broke the protocol, or did not complete a
-        /// message for which others had to wait.
+        /// Peers past their handshake that were disconnected because they broke the protocol, or sent a long message
+        /// too slowly while others waited.
         disconnected: Tally,
         /// Subscribers that were disconnected because they held others up for longer than the stall timeout.
         stalled: Tally,
@@ -78,7 +78,7 @@ pub(super) enum Excess {
     Handshakes,
     Stranger,
     BrokenProtocol,
-    Unfinished,
+    SlowMessage,
     Subscription,
 }
 
@@ -106,9 +106,10 @@ impl PeerReports {
                 (None, "the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ, or does not fit")
             }
             Excess::BrokenProtocol => (Some(disconnected), "the bus disconnects a peer that breaks the protocol"),
-            Excess::Unfinished => {
-                (Some(disconnected), "the bus disconnects publishers that do not complete their messages")
-            }
+            Excess::SlowMessage => (
+                Some(disconnected),
+                "the bus disconnects a publisher that sends a long message slower than 128 kB/s while others wait",
+            ),
             Excess::Subscription => {
                 (Some(subscriptions_refused), "the bus ignores a subscription that is beyond its bounds")
             }

@@ -12,12 +12,12 @@ use super::Places;
 use super::listener::{Accepted, Listeners};
 use super::peer::{Peer, PeerId, Phase};
 use super::reports::{Excess, LossReason, LostSubscriber, PeerReports};
-use super::unfinished::Unfinished;
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::{Poller, Ready};
+use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::{Exchange, GREETING, PeerSession, PlaceSet, SocketRole};
+use crate::zmtp::{Exchange, GREETING, PeerSession, PlaceSet, Reservations, SocketRole};
 
 /// Connections that are accepted from one listener in a turn.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -42,18 +42,20 @@ pub(in crate::bus) struct Server {
     pub(in crate::bus) publishers: usize,
     /// By place.
     subscribers: Vec<Option<PeerId>>,
-    /// The places of subscribers that have left, until the exchange is told.
+    /// The places of subscribers that have left, until the exchange forgets them.
     left: PlaceSet,
     /// Peers that may have something to read, in rotation.
     readable: VecDeque<PeerId>,
     left_bytes: usize,
-    pub(in crate::bus) unfinished: Unfinished,
+    reservations: Reservations,
+    /// What the sessions hold of messages that have not arrived whole, in bytes.
+    pub(in crate::bus) unfinished_bytes: usize,
     /// Peers that get nothing more, with the times until which they are waited for.
     closing: VecDeque<(PeerId, Duration)>,
     is_stopping: bool,
     pub(in crate::bus) reports: PeerReports,
     /// The number of messages that publishers have sent.
-    pub(in crate::bus) heard: usize,
+    pub(in crate::bus) received_messages: usize,
     payload_bytes: u64,
     read_buffer: Vec<u8>,
     write_buffer: Vec<u8>,
@@ -73,6 +75,9 @@ impl Server {
             places,
             subscribers: vec![None; places.subscribers],
             payload_bytes: config.payload_bytes,
+            reservations: Reservations::new(
+                usize::try_from(config.payload_bytes).unwrap_or(usize::MAX).saturating_add(MAX_TOPIC_BYTES),
+            ),
             read_buffer: vec![0; READ_BUFFER_BYTES],
             ..Self::default()
         }))
@@ -208,13 +213,19 @@ impl Server {
         self.forget_left(exchange);
     }
 
+    /// Returns whether a publisher is in the middle of a message.
+    pub(in crate::bus) fn is_receiving(&self) -> bool {
+        let mut publishers = self.peers.values().filter(|peer| peer.phase == Phase::Publisher);
+        publishers.any(|peer| peer.session.as_ref().is_some_and(|session| !session.is_between_messages()))
+    }
+
     pub(in crate::bus) fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
     /// Writes nothing more to a peer, and waits for its end.
     fn close(&mut self, mut peer: Peer, now: Duration) {
-        self.leave(&peer);
+        self.leave(&mut peer);
         if peer.phase != Phase::Closing {
             peer.close();
             self.closing.push_back((peer.id, now + CLOSING_TIMEOUT));
@@ -227,8 +238,8 @@ impl Server {
     }
 
     fn end(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.remove(&id) {
-            self.leave(&peer);
+        if let Some(mut peer) = self.peers.remove(&id) {
+            self.leave(&mut peer);
         }
     }
 
@@ -236,12 +247,13 @@ impl Server {
         self.handshakes.retain(|(id, _)| *id != peer);
     }
 
-    fn leave(&mut self, peer: &Peer) {
+    fn leave(&mut self, peer: &mut Peer) {
+        self.unfinished_bytes -= peer.session.take().map_or(0, |session| session.unfinished_bytes());
         match peer.phase {
             Phase::Handshake => self.end_handshake(peer.id),
             Phase::Publisher => {
                 self.publishers -= 1;
-                self.unfinished.remove(peer.id);
+                self.reservations.release(peer.id);
             }
             Phase::Subscriber(place) => {
                 self.left.insert(place);
@@ -253,7 +265,7 @@ impl Server {
         }
     }
 
-    /// Tells the exchange who has left: once in a turn, since it goes through what waits.
+    /// Lets the exchange forget who has left: once in a turn, since it goes through what waits.
     fn forget_left(&mut self, exchange: &mut Exchange) {
         if !self.left.is_empty() {
             exchange.leave(std::mem::take(&mut self.left));
@@ -280,6 +292,6 @@ impl Server {
     pub(in crate::bus) fn deadline(&self, now: Duration) -> Option<Duration> {
         let handshake = self.handshakes.front().map(|(_, deadline)| *deadline);
         let closing = self.closing.front().map(|(_, until)| *until);
-        [handshake, closing, self.unfinished.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
+        [handshake, closing, self.reservations.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
     }
 }

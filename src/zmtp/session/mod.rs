@@ -2,15 +2,17 @@
 //!
 //! A peer sends the greeting, then `READY`, and then frames. How much of a frame is needed depends on its head alone:
 //! all of it, its beginning, or nothing. What is needed and has arrived whole is read where it lies. Only what has not
-//! arrived whole is kept.
+//! arrived whole is kept, in memory of the size that its head announces.
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::TryReserveError;
 use std::mem;
 use std::sync::Arc;
 
+use super::reservations::UNRESERVED_BYTES;
 use super::wire::{
     self, CANCEL, COMMAND_BYTES, FrameHead, GREETING_BYTES, PING, PING_CONTEXT_BYTES, PeerFault, READY_BYTES,
     SUBSCRIBE, SocketRole, TIME_TO_LIVE_BYTES,
@@ -21,14 +23,14 @@ use crate::sync::limits::MAX_TOPIC_BYTES;
 /// How much of a frame of a subscriber is needed: the longer way to subscribe, and a prefix that is one byte too long.
 const SUBSCRIPTION_BYTES: u64 = (SUBSCRIBE.len() + MAX_TOPIC_BYTES + 1) as u64;
 
-/// What a peer has said.
+/// What a peer has sent.
 #[derive(Debug)]
 pub enum PeerEvent<'b> {
     /// Its greeting has arrived. Peers of this role are to be answered with [`super::ready`].
     Greeting(SocketRole),
     /// Its handshake is done, and its socket type fits.
     Ready,
-    /// It wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`]. A peer may say so twice.
+    /// It wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`]. A peer may send this twice.
     Subscribe(&'b [u8]),
     /// It no longer wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`].
     Cancel(&'b [u8]),
@@ -36,6 +38,9 @@ pub enum PeerEvent<'b> {
     RefusedSubscription,
     /// It is to be answered with a `PONG` of this context, of at most [`PING_CONTEXT_BYTES`].
     Ping(&'b [u8]),
+    /// A publisher has begun to send a message of so many bytes, more than [`UNRESERVED_BYTES`], which has not arrived
+    /// whole. Before more is received, these are to be reserved, until the message has arrived or is dropped.
+    LongMessage(usize),
     /// A publisher has sent a message.
     Message(WireMessage),
     /// One message is dropped: there is no memory for it, it is beyond the bounds, or a subscriber has sent it.
@@ -53,121 +58,178 @@ pub enum PeerEvent<'b> {
 pub struct PeerSession {
     peers: SocketRole,
     payload_bytes: u64,
-    has_greeting: bool,
-    is_ready: bool,
-    /// The frame whose head has arrived, and not all of its body that is needed.
-    head: Option<FrameHead>,
-    /// What has arrived of the greeting, of a head, or of the body of `head`.
-    part: Vec<u8>,
-    /// The topic of a message whose payload has not arrived. It is empty if there is none.
-    topic: Vec<u8>,
-    /// How many of the next bytes are dropped.
-    skipped_bytes: u64,
-    /// The frames of a message are dropped up to its last one.
-    drops_message: bool,
+    stage: Stage,
+    expected: Expected<'static>,
+}
+
+/// Where the next byte of a peer stands.
+#[derive(Debug)]
+enum Stage {
+    /// In the greeting, of which this has arrived.
+    Greeting(Vec<u8>),
+    /// In a frame of which so many bytes are dropped.
+    Dropped(u64),
+    /// In the head of a frame, of which this has arrived.
+    Head(Vec<u8>),
+    /// In the body of a frame, of which this has arrived.
+    Body(FrameHead, Vec<u8>),
+}
+
+/// What the next frame of a peer may be. Behind the handshake, it may also be a command.
+#[derive(Debug)]
+enum Expected<'b> {
+    Ready,
+    /// The first frame of a message.
+    Message,
+    /// The payload of a publisher's message on this topic.
+    Payload(Cow<'b, [u8]>),
+    /// Another frame of a message that is dropped.
+    Rest,
+}
+
+impl Expected<'_> {
+    fn topic_bytes(&self) -> usize {
+        if let Self::Payload(topic) = self { topic.len() } else { 0 }
+    }
+
+    fn into_owned(self) -> Expected<'static> {
+        match self {
+            Self::Ready => Expected::Ready,
+            Self::Message => Expected::Message,
+            Self::Payload(topic) => Expected::Payload(Cow::Owned(topic.into_owned())),
+            Self::Rest => Expected::Rest,
+        }
+    }
 }
 
 impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
-        Self {
-            peers,
-            payload_bytes,
-            has_greeting: false,
-            is_ready: false,
-            head: None,
-            part: Vec::new(),
-            topic: Vec::new(),
-            skipped_bytes: 0,
-            drops_message: false,
-        }
+        Self { peers, payload_bytes, stage: Stage::Greeting(Vec::new()), expected: Expected::Ready }
     }
 
     /// Returns whether the handshake is done.
     pub fn is_ready(&self) -> bool {
-        self.is_ready
+        !matches!(self.expected, Expected::Ready)
     }
 
-    /// Returns the bytes that are held for what has not arrived whole: at most twice what has arrived of a message.
+    /// Returns whether all that the peer has begun to send behind its handshake has arrived whole.
+    pub fn is_between_messages(&self) -> bool {
+        matches!((&self.stage, &self.expected), (Stage::Head(part), Expected::Message) if part.is_empty())
+    }
+
+    /// Returns the bytes that are held for what has not arrived whole: the whole size of a message that is reserved or
+    /// needs no reservation. Of a longer one it is as much as has arrived.
     pub fn unfinished_bytes(&self) -> usize {
-        self.part.capacity() + self.topic.capacity()
+        let part_bytes = match &self.stage {
+            Stage::Greeting(part) | Stage::Head(part) | Stage::Body(_, part) => part.capacity(),
+            Stage::Dropped(_) => 0,
+        };
+        part_bytes + self.expected.topic_bytes()
     }
 
-    /// Reads what has arrived, and calls `on` for each thing that the peer has said. The same bytes have the same
-    /// result, in however many parts they arrive.
+    /// Reads what has arrived, and calls `on` for each thing that the peer has sent. The same bytes have the same
+    /// result, in however many parts they arrive, except for [`PeerEvent::LongMessage`].
     ///
     /// # Errors
     /// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL, or its socket type does not fit.
-    /// What it said before has been told. The connection must end, and nothing more may be received.
+    /// `on` was called for what it sent before. The connection must end, and nothing more may be received.
     pub fn receive(&mut self, bytes: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
         let mut rest = bytes;
-        if !self.has_greeting {
-            let Some(greeting) = self.take_body(GREETING_BYTES, &mut rest) else {
-                return wire::check_greeting(&self.part);
-            };
-            wire::check_greeting(&greeting)?;
-            self.has_greeting = true;
-            on(PeerEvent::Greeting(self.peers));
-        }
-        let mut topic: Cow<'_, [u8]> = Cow::Owned(mem::take(&mut self.topic));
-        while let Some(head) = self.take_head(&mut rest)? {
-            let needed = self.needed_bytes(head, !topic.is_empty())?;
-            let Some(needed) = needed.filter(|&needed| self.make_room(needed, rest.len())) else {
-                self.drop_frame(head, on);
-                topic = Cow::default();
+        let mut expected: Expected<'_> = mem::replace(&mut self.expected, Expected::Message);
+        while let Some(head) = self.take_head(&mut rest, on)? {
+            let Some(needed) = self.needed_bytes(head, &expected)? else {
+                self.drop_frame(head, 0, &mut expected, on);
                 continue;
             };
-            let Some(body) = self.take_body(needed, &mut rest) else {
-                self.head = Some(head);
-                break;
+            let message_bytes = needed + expected.topic_bytes();
+            let (is_long, mut part) = match &mut self.stage {
+                Stage::Body(_, part) => (false, mem::take(part)),
+                _ => (message_bytes > UNRESERVED_BYTES, Vec::new()),
             };
-            self.skipped_bytes = head.body_bytes - needed as u64;
-            self.read_frame(head, body, &mut topic, on)?;
+            match take_body(needed, is_long, &mut part, &mut rest) {
+                Ok(Some(body)) => {
+                    self.stage = Stage::Dropped(head.body_bytes - needed as u64);
+                    self.read_frame(head, body, &mut expected, on)?;
+                }
+                Ok(None) => {
+                    self.stage = Stage::Body(head, part);
+                    if is_long {
+                        on(PeerEvent::LongMessage(message_bytes));
+                    }
+                    break;
+                }
+                Err(_) => self.drop_frame(head, part.len(), &mut expected, on),
+            }
         }
-        self.topic = topic.into_owned();
+        self.expected = expected.into_owned();
         Ok(())
     }
 
-    /// Takes what is dropped, and then the head of the next frame. Returns `None` if it has not arrived whole.
-    fn take_head(&mut self, rest: &mut &[u8]) -> Result<Option<FrameHead>, PeerFault> {
-        let skipped = usize::try_from(self.skipped_bytes).unwrap_or(usize::MAX).min(rest.len());
-        self.skipped_bytes -= skipped as u64;
-        *rest = rest.get(skipped..).unwrap_or_default();
-        if let Some(head) = self.head.take() {
-            return Ok(Some(head));
-        }
-        if self.part.is_empty()
-            && let Some(head) = FrameHead::parse(rest)?
-        {
-            *rest = rest.get(head.head_bytes..).unwrap_or_default();
-            return Ok(Some(head));
-        }
-        while let Some((&byte, behind)) = rest.split_first() {
-            *rest = behind;
-            self.part.push(byte);
-            if let Some(head) = FrameHead::parse(&self.part)? {
-                self.part = Vec::new();
-                return Ok(Some(head));
+    /// Takes what stands before the body of a frame. Returns its head, or `None` if that has not arrived whole.
+    fn take_head(
+        &mut self,
+        rest: &mut &[u8],
+        on: &mut dyn FnMut(PeerEvent<'_>),
+    ) -> Result<Option<FrameHead>, PeerFault> {
+        loop {
+            match &mut self.stage {
+                Stage::Greeting(part) => {
+                    let (arrived, behind) = rest.split_at(rest.len().min(GREETING_BYTES - part.len()));
+                    part.extend_from_slice(arrived);
+                    *rest = behind;
+                    wire::check_greeting(part)?;
+                    if part.len() < GREETING_BYTES {
+                        return Ok(None);
+                    }
+                    on(PeerEvent::Greeting(self.peers));
+                }
+                Stage::Dropped(left) => {
+                    let dropped = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                    *left -= dropped as u64;
+                    *rest = rest.get(dropped..).unwrap_or_default();
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                }
+                Stage::Head(part) => {
+                    if part.is_empty()
+                        && let Some(head) = FrameHead::parse(rest)?
+                    {
+                        *rest = rest.get(head.head_bytes..).unwrap_or_default();
+                        return Ok(Some(head));
+                    }
+                    while let Some((&byte, behind)) = rest.split_first() {
+                        *rest = behind;
+                        part.push(byte);
+                        if let Some(head) = FrameHead::parse(part)? {
+                            return Ok(Some(head));
+                        }
+                    }
+                    return Ok(None);
+                }
+                Stage::Body(head, _) => return Ok(Some(*head)),
             }
+            self.stage = Stage::Head(Vec::new());
         }
-        Ok(None)
     }
 
     /// Returns how many bytes of the body of this frame are needed, or `None` if its message is dropped.
-    fn needed_bytes(&self, head: FrameHead, has_topic: bool) -> Result<Option<usize>, PeerFault> {
+    fn needed_bytes(&self, head: FrameHead, expected: &Expected<'_>) -> Result<Option<usize>, PeerFault> {
         let FrameHead { is_command, has_more, body_bytes, .. } = head;
-        if !self.is_ready && (!is_command || body_bytes > READY_BYTES) {
+        let is_ready = !matches!(expected, Expected::Ready);
+        if !is_ready && (!is_command || body_bytes > READY_BYTES) {
             return Err(PeerFault::Handshake);
         }
-        if self.is_ready && is_command && body_bytes > COMMAND_BYTES && self.peers == SocketRole::Publishes {
+        if is_ready && is_command && body_bytes > COMMAND_BYTES && self.peers == SocketRole::Publishes {
             return Err(PeerFault::Command);
         }
-        let is_possible = match self.peers {
+        let is_possible = match (self.peers, expected) {
             _ if is_command => true,
-            _ if self.drops_message => false,
-            SocketRole::Subscribes => !has_more,
-            SocketRole::Publishes if has_topic => !has_more && body_bytes <= self.payload_bytes,
-            SocketRole::Publishes => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
+            (_, Expected::Rest | Expected::Ready) => false,
+            (SocketRole::Subscribes, _) => !has_more,
+            (SocketRole::Publishes, Expected::Payload(_)) => !has_more && body_bytes <= self.payload_bytes,
+            (SocketRole::Publishes, _) => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
         };
         let needed = match self.peers {
             SocketRole::Subscribes => body_bytes.min(SUBSCRIPTION_BYTES),
@@ -177,54 +239,34 @@ impl PeerSession {
         Ok(usize::try_from(needed).ok().filter(|_| is_possible))
     }
 
-    /// Makes room for what has arrived of the body. Returns `false` if there is no memory for it.
-    ///
-    /// The room doubles, and ends at what is needed. So the length that a peer announces costs nothing by itself, and a
-    /// whole payload lies in a buffer of its size.
-    fn make_room(&mut self, needed: usize, arrived: usize) -> bool {
-        let kept = self.part.len();
-        let kept_next = kept.saturating_add(arrived).min(needed);
-        let is_in_place = kept == 0 && kept_next == needed;
-        if is_in_place || kept_next <= self.part.capacity() {
-            return true;
-        }
-        self.part.try_reserve_exact(kept_next.saturating_mul(2).min(needed) - kept).is_ok()
-    }
-
-    /// Takes so many bytes, of the greeting or of a body. Returns `None`, and keeps what there is, if they have not arrived whole.
-    fn take_body<'b>(&mut self, needed: usize, rest: &mut &'b [u8]) -> Option<Cow<'b, [u8]>> {
-        debug_assert!(self.part.len() <= needed, "{} bytes are kept of {needed}", self.part.len());
-        let (arrived, behind) = rest.split_at(needed.saturating_sub(self.part.len()).min(rest.len()));
-        *rest = behind;
-        if arrived.len() == needed {
-            return Some(Cow::Borrowed(arrived));
-        }
-        self.part.extend_from_slice(arrived);
-        (self.part.len() == needed).then(|| Cow::Owned(mem::take(&mut self.part)))
-    }
-
-    /// Drops what follows of this frame, and the rest of its message.
-    fn drop_frame(&mut self, head: FrameHead, on: &mut dyn FnMut(PeerEvent<'_>)) {
-        if !self.drops_message {
+    /// Drops what follows of this frame behind its first bytes, and the rest of its message.
+    fn drop_frame(
+        &mut self,
+        head: FrameHead,
+        arrived: usize,
+        expected: &mut Expected<'_>,
+        on: &mut dyn FnMut(PeerEvent<'_>),
+    ) {
+        self.stage = Stage::Dropped(head.body_bytes - arrived as u64);
+        let next = if head.has_more { Expected::Rest } else { Expected::Message };
+        if !matches!(mem::replace(expected, next), Expected::Rest) {
             on(PeerEvent::Dropped);
         }
-        self.drops_message = head.has_more;
-        self.skipped_bytes = head.body_bytes - mem::take(&mut self.part).len() as u64;
     }
 
     fn read_frame<'b>(
-        &mut self,
+        &self,
         head: FrameHead,
         body: Cow<'b, [u8]>,
-        topic: &mut Cow<'b, [u8]>,
+        expected: &mut Expected<'b>,
         on: &mut dyn FnMut(PeerEvent<'_>),
     ) -> Result<(), PeerFault> {
-        if !self.is_ready {
+        if matches!(expected, Expected::Ready) {
             let socket_type = wire::parse_socket_type(&body)?;
-            self.is_ready = SocketRole::of_type(&socket_type) == Some(self.peers);
-            if !self.is_ready {
+            if SocketRole::of_type(&socket_type) != Some(self.peers) {
                 return Err(PeerFault::SocketType(socket_type));
             }
+            *expected = Expected::Message;
             on(PeerEvent::Ready);
             return Ok(());
         }
@@ -236,14 +278,34 @@ impl PeerSession {
         }
         match self.peers {
             SocketRole::Subscribes => on(PeerEvent::Dropped),
-            SocketRole::Publishes if topic.is_empty() => *topic = body,
-            SocketRole::Publishes => {
-                let message = message(&mem::take(topic), body);
-                on(message.map_or(PeerEvent::Dropped, PeerEvent::Message));
-            }
+            SocketRole::Publishes => match mem::replace(expected, Expected::Message) {
+                Expected::Payload(topic) => on(message(&topic, body).map_or(PeerEvent::Dropped, PeerEvent::Message)),
+                _ => *expected = Expected::Payload(body),
+            },
         }
         Ok(())
     }
+}
+
+/// Takes so many bytes of a body, of which `part` has arrived before. Returns `None` if they have not arrived whole.
+/// `part` then holds what there is, and has room for all of them, unless that `is_to_be_reserved` before.
+fn take_body<'b>(
+    needed: usize,
+    is_to_be_reserved: bool,
+    part: &mut Vec<u8>,
+    rest: &mut &'b [u8],
+) -> Result<Option<Cow<'b, [u8]>>, TryReserveError> {
+    debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
+    let left = needed.saturating_sub(part.len());
+    let (arrived, behind) = rest.split_at(left.min(rest.len()));
+    if arrived.len() == needed {
+        *rest = behind;
+        return Ok(Some(Cow::Borrowed(arrived)));
+    }
+    part.try_reserve_exact(if is_to_be_reserved { arrived.len() } else { left })?;
+    part.extend_from_slice(arrived);
+    *rest = behind;
+    Ok((part.len() == needed).then(|| Cow::Owned(mem::take(part))))
 }
 
 /// Reads a subscription or a cancellation. Returns `false` if the frame is neither.

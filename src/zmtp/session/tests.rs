@@ -61,14 +61,16 @@ fn says_each(role: SocketRole, cases: &[(&str, &[u8], &[&str])]) {
 }
 
 #[test]
-fn a_greeting_is_told_once_when_it_has_arrived_whole() {
+fn a_greeting_is_reported_once_when_it_has_arrived_whole() {
     for role in [PUBLISHER, SUBSCRIBER] {
-        let (mut session, mut told) = (PeerSession::new(role, PAYLOAD_BYTES), 0);
+        let (mut session, mut reported) = (PeerSession::new(role, PAYLOAD_BYTES), 0);
         for (at, part) in handshake_of(role).chunks(1).enumerate() {
             session
-                .receive(part, &mut |event| told += usize::from(matches!(event, PeerEvent::Greeting(of) if of == role)))
+                .receive(part, &mut |event| {
+                    reported += usize::from(matches!(event, PeerEvent::Greeting(of) if of == role))
+                })
                 .unwrap();
-            assert_eq!(told, usize::from(at + 1 >= GREETING_BYTES), "byte {at}");
+            assert_eq!(reported, usize::from(at + 1 >= GREETING_BYTES), "byte {at}");
         }
     }
 }
@@ -130,7 +132,7 @@ fn of_a_subscriber_subscriptions_and_cancellations_are_read() {
 }
 
 #[test]
-fn of_other_commands_a_ping_is_told_and_those_that_are_too_long_or_short_are_refused() {
+fn of_other_commands_a_ping_is_reported_and_those_that_are_too_long_or_short_are_refused() {
     let context = b"0123456789abcdef";
     for role in [PUBLISHER, SUBSCRIBER] {
         says_each(
@@ -246,35 +248,68 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
 }
 
 #[test]
-fn what_has_been_said_before_a_fault_is_told() {
+fn what_was_sent_before_a_fault_is_reported() {
     let sent = [&handshake_of(SUBSCRIBER), &b"\x00\x02\x01a\x08"[..]].concat();
     assert_eq!(says(SUBSCRIBER, &sent), ["Ready", "+a", "Frame"]);
 }
 
-/// The length that is announced is not reserved.
+/// Before the next bytes, its size is reserved.
 #[test]
-fn what_is_held_is_at_most_twice_what_has_arrived() {
-    let payload_bytes = 100_000_u64;
-    let mut session = ready(PUBLISHER, payload_bytes);
-    assert_eq!(receive(&mut session, [&b"\x01\x01t\x02"[..], &payload_bytes.to_be_bytes()]), [""; 0]);
-    assert!(session.unfinished_bytes() <= 8, "{}", session.unfinished_bytes());
-    let mut arrived = 0;
-    for part in [&[0; 1][..], &[0; 999], &[0; 50_000], &[0; 48_999]] {
-        assert!(receive(&mut session, [part]).is_empty());
-        arrived += part.len();
-        assert!(session.unfinished_bytes() >= arrived && session.unfinished_bytes() <= 2 * arrived + 8);
+fn of_a_long_message_what_has_arrived_at_once_is_held_and_then_its_whole_size() {
+    let head = [&b"\x01\x01t\x02"[..], &100_000_u64.to_be_bytes()].concat();
+    for (arrived, announced) in [(0, true), (1, true), (65_000, true), (99_998, true), (100_000, false)] {
+        let mut session = ready(PUBLISHER, 100_000);
+        let expected = if announced { "LongMessage(100001)".to_owned() } else { format!("t={}", "p".repeat(100_000)) };
+        assert_eq!(receive(&mut session, [&[&head[..], &vec![b'p'; arrived]].concat()[..]]), [expected]);
+        if !announced {
+            continue;
+        }
+        assert_eq!(session.unfinished_bytes(), arrived + 1, "with the topic");
+        let mut message = None;
+        for (bytes, held_bytes) in [(1, 100_001), (99_999 - arrived, 0)] {
+            let mut keep = |event: PeerEvent<'_>| {
+                if let PeerEvent::Message(whole) = event {
+                    message = Some(whole);
+                }
+            };
+            session.receive(&vec![b'p'; bytes], &mut keep).unwrap();
+            assert_eq!(session.unfinished_bytes(), held_bytes);
+        }
+        let (buffer, part) = message.as_ref().and_then(WireMessage::shared_payload).unwrap();
+        assert_eq!((buffer.len(), buffer.capacity(), part), (100_000, 100_000, 0..100_000));
     }
-    let mut payload = None;
-    session
-        .receive(&[0], &mut |event| {
-            if let PeerEvent::Message(message) = event {
-                payload = Some(message)
-            }
-        })
-        .unwrap();
-    let (buffer, part) = payload.as_ref().and_then(WireMessage::shared_payload).unwrap();
-    assert_eq!((buffer.len(), buffer.capacity(), part), (100_000, 100_000, 0..100_000));
-    assert_eq!(session.unfinished_bytes(), 0);
+}
+
+/// With its topic, it is not longer than what each publisher may send at any time.
+#[test]
+fn of_a_short_message_the_whole_size_is_held() {
+    for (payload_bytes, expected, held_bytes) in [(65_535, &[][..], 65_536), (65_536, &["LongMessage(65537)"], 1)] {
+        let mut session = ready(PUBLISHER, 100_000);
+        let head = [&b"\x01\x01t\x02"[..], &(payload_bytes as u64).to_be_bytes()].concat();
+        assert_eq!(receive(&mut session, [&head[..]]), expected);
+        assert_eq!(session.unfinished_bytes(), held_bytes, "{payload_bytes}");
+    }
+}
+
+#[test]
+fn a_publisher_is_between_messages_when_all_that_it_has_begun_to_send_has_arrived() {
+    for (sent, expected) in [
+        (&b""[..], true),
+        (b"\x01", false),
+        (b"\x01\x01t", false),
+        (b"\x01\x01t\x04\x07\x04PING\0\0", false),
+        (b"\x01\x01t\0\x02p", false),
+        (b"\x01\x01t\0\x02pp", true),
+        (b"\x01\0", false),
+        (b"\x01\0\0\x02p", false),
+        (b"\x01\0\0\x02pp", true),
+        (b"\x04\x07\x04PING\0", false),
+    ] {
+        let mut session = PeerSession::new(PUBLISHER, PAYLOAD_BYTES);
+        assert!(!session.is_between_messages());
+        receive(&mut session, [&handshake_of(PUBLISHER), sent]);
+        assert_eq!(session.is_between_messages(), expected, "{}", sent.escape_ascii());
+    }
 }
 
 #[test]
@@ -284,20 +319,6 @@ fn what_has_arrived_whole_is_not_held_and_a_topic_without_its_payload_is() {
         assert_eq!(receive(&mut session, [sent]), said);
         assert_eq!(session.unfinished_bytes(), held);
     }
-}
-
-#[test]
-fn a_payload_in_parts_is_not_moved_for_each_of_them() {
-    let mut session = ready(PUBLISHER, 1_000);
-    receive(&mut session, [&b"\x01\x01t\x02\0\0\0\0\0\0\x03\xe8"[..]]);
-    let mut sizes: Vec<_> = (0..999)
-        .map(|_| {
-            receive(&mut session, [&b"p"[..]]);
-            session.unfinished_bytes()
-        })
-        .collect();
-    sizes.dedup();
-    assert!(sizes.len() <= 10, "{sizes:?}");
 }
 
 #[test]

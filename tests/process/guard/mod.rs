@@ -13,6 +13,7 @@
 //! | `protocol` | Are heartbeats and both forms of subscriptions read as ZMTP 3 has them? |
 //! | `counts` | Do the events tell where the ports are, who is late, and what became of each message? |
 //! | `order` | Do all subscribers receive one order? |
+//! | `long_messages` | Who waits for long messages of publishers, and who goes? |
 //! | `pressure` | Do publishers and posts hold each other up while a subscriber does not read? |
 //! | `idle` | Does the gateway take processor time while nothing happens? |
 //! | `slow` | Who is disconnected because it is slow, and who stays? |
@@ -21,6 +22,7 @@
 
 mod counts;
 mod idle;
+mod long_messages;
 mod order;
 mod pressure;
 mod protocol;

@@ -31,10 +31,6 @@ enum ReadEnd {
 impl Server {
     /// Reads from the peers that may have something to read, in rotation.
     pub(super) fn read(&mut self, exchange: &mut Exchange, now: Duration) {
-        if exchange.is_full() {
-            self.unfinished.pause(now);
-        }
-        self.end_unfinished(now);
         self.left_bytes = TURN_BYTES;
         for _ in 0..self.readable.len() {
             if self.left_bytes == 0 {
@@ -49,7 +45,7 @@ impl Server {
             } else if let Some(mut peer) = self.peers.remove(&id) {
                 match self.read_peer(&mut peer, exchange, now) {
                     ReadEnd::Ended => {
-                        self.leave(&peer);
+                        self.leave(&mut peer);
                         continue;
                     }
                     ReadEnd::More => self.readable.push_back(id),
@@ -58,13 +54,14 @@ impl Server {
                 self.peers.insert(id, peer);
             }
         }
+        self.end_slow_publishers(exchange, now);
     }
 
     /// Returns whether a peer may be read now: it takes its answers, and there is room for what it sends.
     pub(super) fn may_read(&self, id: PeerId, exchange: &Exchange) -> bool {
         let Some(peer) = self.peers.get(&id) else { return false };
         let has_room = match peer.phase {
-            Phase::Publisher => !exchange.is_full() && self.unfinished.may_read(id),
+            Phase::Publisher => !exchange.is_full() && self.reservations.may_read(id),
             // A place of a subscriber that has left is free from the end of the turn on.
             Phase::Handshake => self.left.is_empty() || exchange.has_place(),
             Phase::Subscriber(_) | Phase::Closing => true,
@@ -77,6 +74,8 @@ impl Server {
         let mut buffer = std::mem::take(&mut self.read_buffer);
         let read = peer.read(buffer.get_mut(..most_bytes).unwrap_or_default());
         let bytes = read.unwrap_or_default();
+        // Over ipc, a read also ends where a descriptor is attached.
+        let is_ipc = self.listeners.all.get(peer.listener).is_some_and(|listener| listener.endpoint.is_ipc());
         let stays = match read {
             Err(Errno::AGAIN) => true,
             Ok(0) | Err(_) => false,
@@ -86,9 +85,9 @@ impl Server {
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         match stays {
             false => ReadEnd::Ended,
-            // Where a part of the buffer is free, nothing is left, and the peer is announced when more comes. Its end
-            // is announced once, and only another read tells it.
-            true if bytes == most_bytes || (bytes > 0 && peer.has_ended) => ReadEnd::More,
+            // Over tcp, nothing is left where a part of the buffer is free, and the peer is announced when more comes.
+            // Its end is announced once, and only another read shows it.
+            true if bytes == most_bytes || (bytes > 0 && (is_ipc || peer.has_ended)) => ReadEnd::More,
             true => ReadEnd::Drained,
         }
     }
@@ -99,8 +98,9 @@ impl Server {
             return true;
         }
         let Some(mut session) = peer.session.take() else { return false };
-        let heard_before = self.heard;
-        let result = session.receive(read, &mut |event| self.hear(peer, event, exchange, now));
+        self.unfinished_bytes -= session.unfinished_bytes();
+        self.reservations.received(peer.id, read.len());
+        let result = session.receive(read, &mut |event| self.handle(peer, event, exchange, now));
         if result.is_err() {
             self.report_fault(peer, exchange, now);
             return false;
@@ -109,9 +109,7 @@ impl Server {
             self.reports.report(Excess::Place, now);
             return false;
         }
-        if peer.phase == Phase::Publisher {
-            self.unfinished.set(peer.id, session.unfinished_bytes(), self.heard > heard_before, now);
-        }
+        self.unfinished_bytes += session.unfinished_bytes();
         peer.session = Some(session);
         peer.write_commands(exchange).is_ok()
     }
@@ -125,7 +123,7 @@ impl Server {
         }
     }
 
-    fn hear(&mut self, peer: &mut Peer, event: PeerEvent<'_>, exchange: &mut Exchange, now: Duration) {
+    fn handle(&mut self, peer: &mut Peer, event: PeerEvent<'_>, exchange: &mut Exchange, now: Duration) {
         match (event, peer.phase) {
             // READY follows the greeting of the peer, so that a stranger gets no more than a greeting.
             (PeerEvent::Greeting(role), _) => peer.commands.extend_from_slice(ready(role)),
@@ -141,19 +139,24 @@ impl Server {
             (PeerEvent::RefusedSubscription, Phase::Subscriber(_)) => {
                 self.reports.report(Excess::Subscription, now);
             }
+            (PeerEvent::LongMessage(bytes), Phase::Publisher) => self.reservations.announce(peer.id, bytes),
             (PeerEvent::Message(message), Phase::Publisher) => {
-                self.heard += 1;
+                self.reservations.release(peer.id);
+                self.received_messages += 1;
                 let subscribers = exchange.forward(message, now);
                 self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + subscribers * DELIVERY_BYTES);
             }
-            (PeerEvent::Dropped, Phase::Publisher) => self.reports.hub_counters.dropped.add(1),
+            (PeerEvent::Dropped, Phase::Publisher) => {
+                self.reservations.release(peer.id);
+                self.reports.hub_counters.dropped.add(1);
+            }
             (PeerEvent::Dropped, Phase::Subscriber(_)) => self.reports.counters.messages_dropped.add(1),
             (PeerEvent::Ping(context), _) => put_pong(&mut peer.commands, context),
             // There is no place for it.
             (_, Phase::Handshake | Phase::Closing) => {}
             (PeerEvent::Subscribe(_) | PeerEvent::Cancel(_) | PeerEvent::RefusedSubscription, Phase::Publisher)
-            | (PeerEvent::Message(_), Phase::Subscriber(_)) => {
-                debug_assert!(false, "a session tells what fits its role");
+            | (PeerEvent::LongMessage(_) | PeerEvent::Message(_), Phase::Subscriber(_)) => {
+                debug_assert!(false, "a session reports what fits its role");
             }
         }
     }
@@ -180,14 +183,13 @@ impl Server {
         self.end_handshake(peer.id);
     }
 
-    /// Ends publishers with unfinished messages, if these have held too much for too long: those of which nothing more
-    /// has arrived, and those that are not read because they take no answers.
-    fn end_unfinished(&mut self, now: Duration) {
-        let is_stuck = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
-        let is_to_end = |id: &PeerId| self.peers.get(id).is_some_and(is_stuck);
-        let to_end: Vec<_> = self.unfinished.overdue(now).into_iter().filter(is_to_end).collect();
-        for id in to_end {
-            self.reports.report(Excess::Unfinished, now);
+    /// Ends publishers of which long messages come too slowly while others wait. All of a publisher was read if it is not
+    /// queued, and more is not read if it takes no answers.
+    fn end_slow_publishers(&mut self, exchange: &Exchange, now: Duration) {
+        let is_drained = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
+        let may_be_late = |id| !exchange.is_full() && self.peers.get(&id).is_some_and(is_drained);
+        for id in self.reservations.take_late(now, may_be_late) {
+            self.reports.report(Excess::SlowMessage, now);
             self.end(id);
         }
     }
