@@ -32,7 +32,7 @@ pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW,
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{
-    COMMAND_BYTES, GREETING, GREETING_BYTES, PING_CONTEXT_BYTES, PeerFault, PeerTerm, READY_BYTES,
-    SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready,
+    COMMAND_BYTES, GREETING, GREETING_BYTES, GREETING_VERSION_BYTES, PING_CONTEXT_BYTES, PeerFault, PeerTerm,
+    READY_BYTES, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready,
 };
 pub use wire_message::WireMessage;

@@ -61,6 +61,8 @@ pub const GREETING_BYTES: usize = 64;
 /// that libzmq sends subscriptions as messages.
 pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// The length of the part of a greeting with the version, which a peer needs to send the rest of its own.
+pub const GREETING_VERSION_BYTES: usize = MECHANISM_AT;
 /// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a
 /// connection on which a message arrives together with our own `READY`.
 pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";

@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
-use crate::zmtp::{GREETING, PeerFault, PeerSession, SocketRole};
+use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerEvent, PeerFault, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -86,7 +86,8 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     socket.connect_timeout(address, CONNECT_TIMEOUT)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.write_all(&GREETING)?;
+    let (version, rest) = GREETING.split_at(GREETING_VERSION_BYTES);
+    socket.write_all(version)?;
     let (mut session, mut buffer) = (PeerSession::new(role, 0), [0; 512]);
     while !session.is_ready() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -96,7 +97,15 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
         socket.set_read_timeout(Some(left))?;
         match socket.read(&mut buffer) {
             Ok(0) => return Err(NotConnected::Closed),
-            Ok(read) => session.receive(buffer.get(..read).unwrap_or_default(), &mut |_| {})?,
+            Ok(read) => {
+                let mut has_greeting = false;
+                let mut on = |event: PeerEvent<'_>| has_greeting |= matches!(event, PeerEvent::Greeting(_));
+                session.receive(buffer.get(..read).unwrap_or_default(), &mut on)?;
+                if has_greeting {
+                    // libzmq closes the connection at another mechanism than its own, before it has named its own.
+                    socket.write_all(rest)?;
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
@@ -132,7 +141,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::zmtp::{GREETING_BYTES, PeerTerm};
+    use crate::zmtp::PeerTerm;
 
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()
@@ -170,6 +179,17 @@ mod tests {
                 assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes), expected, "{endpoint}");
             }
         }
+    }
+
+    #[test]
+    fn a_security_mechanism_is_named() {
+        let context = zmq::Context::new();
+        let socket = context.socket(zmq::XSUB).unwrap();
+        socket.set_plain_server(true).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap().parse().unwrap();
+        let plain = PeerFault::Mechanism(PeerTerm::parse(b"PLAIN").unwrap());
+        assert_eq!(end_of_probe(&endpoint, SocketRole::Subscribes), Err(NotConnected::Unfit(plain)));
     }
 
     #[test]
@@ -212,7 +232,7 @@ mod tests {
             let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
             let peer = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
-                stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
+                stream.read_exact(&mut [0; GREETING_VERSION_BYTES]).unwrap();
                 stream.write_all(&answer).unwrap();
             });
             assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes).err(), expected);

@@ -246,7 +246,7 @@ fn a_full_pipe_refuses_whole_messages_and_keeps_large_payloads_until_they_are_se
     };
     // The kernel takes some megabytes.
     let (started, mut full_since) = (Instant::now(), Instant::now());
-    let is_filling = || Arc::strong_count(&buffer) <= 5 && started.elapsed() < PATIENCE;
+    let is_filling = || Arc::strong_count(&buffer) <= 4 && started.elapsed() < PATIENCE;
     while full_since.elapsed() < Duration::from_millis(300) || is_filling() {
         if send(&mut sent) {
             full_since = Instant::now();
