@@ -11,7 +11,7 @@
 //! | `signals` | turns signals, and the end of standard input, into actions |
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
-//! | `request_log` | logs requests without the right token, and topics that are not known |
+//! | `request_log` | logs requests without the right token, TLS handshakes that fail, and topics that are not known |
 //! | `certificates` | reloads the certificate when its files change, and every minute |
 //! | `failure` | gives each failure its exit status |
 

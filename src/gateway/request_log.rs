@@ -1,8 +1,10 @@
-//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, and
-//! topics that are not known.
+//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, TLS
+//! handshakes that fail, and topics that are not known.
 
 use std::collections::VecDeque;
 use std::future::pending;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -10,12 +12,20 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
+use crate::gateway::signals::or_never;
+use crate::http::problem::Status;
 use crate::message::topics::nearest;
+use crate::server::counters::WorkerTotals;
 use crate::server::shared::TopicSink;
+use crate::sync::counting::Counted;
 use crate::sync::noted_topics::NotedTopics;
+use crate::tls::session::HandshakeFailure;
 
-/// The time in which one line about tokens is logged, and at most [`TOPIC_LINES`] about topics.
+/// The time in which one line about each kind of refusal is logged, and at most [`TOPIC_LINES`] about topics.
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The shortest time between two looks at the counters, whatever clients do.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Lines about topics in any [`INTERVAL`], at most. Those beyond wait for the next.
 const TOPIC_LINES: usize = 16;
@@ -23,45 +33,90 @@ const TOPIC_LINES: usize = 16;
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
 
-/// The lines about answers 401: one at the first answer, and then one a minute with their number.
-pub(super) struct RefusedTokens {
+/// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first of
+/// a kind, and then one a minute with their number.
+pub(super) struct Refusals {
     refused: Arc<Notify>,
-    /// The answers that the log has told of.
+    /// The answers 401, then the reasons of [`HandshakeFailure::ALL`].
+    kinds: Vec<LoggedKind>,
+    /// When the counters are looked at again, at the earliest.
+    look_at: Instant,
+    /// The file that clients can be made to trust.
+    trust_anchor: Option<PathBuf>,
+}
+
+#[derive(Default)]
+struct LoggedKind {
+    /// The refusals that the log has told of.
     logged: u64,
     /// When the next line may follow; `None` if the last interval had none.
     next_at: Option<Instant>,
 }
 
-impl RefusedTokens {
-    pub(super) fn new(refused: Arc<Notify>) -> Self {
-        Self { refused, logged: 0, next_at: None }
+impl Refusals {
+    pub(super) fn new(refused: Arc<Notify>, trust_anchor: Option<PathBuf>) -> Self {
+        let kinds = iter::repeat_with(LoggedKind::default).take(1 + HandshakeFailure::ALL.len()).collect();
+        Self { refused, kinds, look_at: Instant::now(), trust_anchor }
     }
 
     /// Waits until a line may be due. Cancel-safe.
     pub(super) async fn due(&self) {
-        match self.next_at {
-            Some(at) => sleep_until(at).await,
-            None => self.refused.notified().await,
+        sleep_until(self.look_at).await;
+        tokio::select! {
+            () = self.refused.notified() => {}
+            () = or_never(self.kinds.iter().filter_map(|kind| kind.next_at).min().map(sleep_until)) => {}
         }
     }
 
-    /// Returns a line if it is due. `answers` is the number of answers 401 so far.
-    pub(super) fn line(&mut self, answers: u64, now: Instant) -> Option<String> {
-        let count = answers.saturating_sub(self.logged);
-        // The notice of an answer that was logged before may come late.
-        let is_first = self.next_at.is_none();
-        self.logged = answers;
-        self.next_at = (count > 0).then(|| now + INTERVAL);
-        match (count, is_first) {
-            (0, _) => None,
-            (1, true) => Some("a request without the right token was answered 401".into()),
-            (_, true) => Some(format!("{count} requests without the right token were answered 401")),
-            (_, false) => Some(format!(
-                "{count} more requests without the right token were answered 401 in the last {} s",
-                INTERVAL.as_secs()
-            )),
-        }
+    /// Returns the lines that are due, by the counters of now.
+    pub(super) fn lines(&mut self, totals: &WorkerTotals, now: Instant) -> Vec<String> {
+        self.look_at = now + LOOK_PAUSE;
+        let WorkerTotals { http, handshakes, .. } = totals;
+        let unauthorized = http.requests.answers.get(&Status::Unauthorized.code());
+        let failed = HandshakeFailure::ALL.iter().map(|reason| handshakes.failed_handshakes.get(reason.key()));
+        let counts = iter::once(unauthorized).chain(failed).map(|count| count.copied().unwrap_or_default());
+        let reasons = iter::once(None).chain(HandshakeFailure::ALL.iter().copied().map(Some));
+        let kinds = self.kinds.iter_mut().zip(counts).zip(reasons);
+        let due = kinds.filter_map(|((kind, count), reason)| Some((kind.due(count, now)?, reason)));
+        due.map(|(due, reason)| line(due, reason, self.trust_anchor.as_deref())).collect()
     }
+}
+
+impl LoggedKind {
+    /// Returns how many refusals a line is to tell of, and whether it is the first one, if it is due.
+    fn due(&mut self, refusals: u64, now: Instant) -> Option<(u64, bool)> {
+        if self.next_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        let count = refusals.saturating_sub(self.logged);
+        // The notice of a refusal that was logged before may come late.
+        let is_first = self.next_at.is_none();
+        self.logged = refusals;
+        self.next_at = (count > 0).then(|| now + INTERVAL);
+        (count > 0).then_some((count, is_first))
+    }
+}
+
+/// Returns the line about refusals of one kind: answers 401, or handshakes that failed for this reason.
+fn line((count, is_first): (u64, bool), reason: Option<HandshakeFailure>, trust_anchor: Option<&Path>) -> String {
+    let (one, several) = match reason {
+        None => {
+            ("a request without the right token was answered 401", "requests without the right token were answered 401")
+        }
+        Some(_) => ("a TLS handshake failed", "TLS handshakes failed"),
+    };
+    let mut line = match (count, is_first) {
+        (1, true) => one.to_owned(),
+        (_, true) => format!("{count} {several}"),
+        (_, false) => format!("{count} more {several} in the last {} s", INTERVAL.as_secs()),
+    };
+    if let Some(reason) = reason {
+        line = line + ": " + reason.text();
+    }
+    if let (Some(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed), Some(file)) = (reason, trust_anchor) {
+        line = format!("{line}; give it {}", file.display());
+    }
+    line
 }
 
 /// The lines about topics that are not known, each of which is logged once.
@@ -126,21 +181,55 @@ pub(super) fn shown_topic(topic: &str) -> String {
 mod tests {
     use super::*;
 
+    fn totals(unauthorized: u64, failed: &[(HandshakeFailure, u64)]) -> WorkerTotals {
+        let mut totals = WorkerTotals::default();
+        totals.http.requests.answers.insert(Status::Unauthorized.code(), unauthorized);
+        totals.handshakes.failed_handshakes.extend(failed.iter().map(|(reason, count)| (reason.key(), *count)));
+        totals
+    }
+
     #[tokio::test]
-    async fn the_first_is_logged_and_then_their_number_once_a_minute() {
+    async fn the_first_of_a_kind_is_logged_and_then_their_number_once_a_minute() {
         let refused = Arc::new(Notify::new());
-        let mut tokens = RefusedTokens::new(Arc::clone(&refused));
+        let mut refusals = Refusals::new(Arc::clone(&refused), Some("/a/gateway-cert.pem".into()));
         let start = Instant::now();
-        let line = |tokens: &mut RefusedTokens, answers, minute| tokens.line(answers, start + minute * INTERVAL);
         refused.notify_one();
-        tokens.due().await;
-        assert_eq!(line(&mut tokens, 1, 0).unwrap(), "a request without the right token was answered 401");
-        assert_eq!(tokens.next_at, Some(start + INTERVAL));
-        let more = "1150000 more requests without the right token were answered 401 in the last 60 s";
-        assert_eq!(line(&mut tokens, 1_150_001, 1).unwrap(), more);
-        assert_eq!(line(&mut tokens, 1_150_001, 2), None, "there were none");
-        assert_eq!(line(&mut tokens, 1_150_001, 3), None, "a notice came late");
-        assert_eq!(line(&mut tokens, 1_150_003, 4).unwrap(), "2 requests without the right token were answered 401");
+        refusals.due().await;
+        let distrust = (HandshakeFailure::UnknownAuthority, 1);
+        for (half_minutes, unauthorized, failed, expected) in [
+            (0, 1, &[][..], &["a request without the right token was answered 401"][..]),
+            (
+                1,
+                9,
+                &[distrust],
+                &["a TLS handshake failed: the client does not trust the certificate; give it /a/gateway-cert.pem"],
+            ),
+            (
+                2,
+                1_150_001,
+                &[distrust],
+                &["1150000 more requests without the right token were answered 401 in the last 60 s"],
+            ),
+            (
+                4,
+                1_150_001,
+                &[distrust, (HandshakeFailure::TimedOut, 3)],
+                &[
+                    "3 TLS handshakes failed: the client took longer than --head-timeout; it may open too many connections \
+                   at once",
+                ],
+            ),
+            // A notice came late.
+            (5, 1_150_001, &[distrust, (HandshakeFailure::TimedOut, 3)], &[]),
+            (6, 1_150_003, &[distrust], &["2 requests without the right token were answered 401"]),
+        ] {
+            let now = start + half_minutes * INTERVAL / 2;
+            assert_eq!(
+                refusals.lines(&totals(unauthorized, failed), now),
+                expected,
+                "after {half_minutes} half minutes"
+            );
+        }
     }
 
     #[tokio::test]

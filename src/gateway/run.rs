@@ -15,11 +15,10 @@ use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
-use crate::gateway::request_log::{LoggedTopics, RefusedTokens};
+use crate::gateway::request_log::{LoggedTopics, Refusals};
 use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::http::admission::ENDPOINT;
-use crate::http::problem::Status;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sync::token::Token;
@@ -133,7 +132,8 @@ impl Gateway {
         let mut stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
         let interval = |period| interval_at(Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
-        let mut refused_tokens = RefusedTokens::new(Arc::clone(&self.components.workers.unauthorized));
+        let trust_anchor = self.config.certificate.as_ref().and_then(CertificateSource::trust_anchor);
+        let mut refusals = Refusals::new(Arc::clone(&self.components.workers.refused), trust_anchor);
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
@@ -154,12 +154,9 @@ impl Gateway {
                     accepts_inherited = true;
                     continue;
                 }
-                () = refused_tokens.due() => {
-                    let answers = self.components.workers.totals().http.requests.answers;
-                    let answers = answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default();
-                    if let Some(line) = refused_tokens.line(answers, Instant::now()) {
-                        warning(format_args!("{line}"));
-                    }
+                () = refusals.due() => {
+                    let lines = refusals.lines(&self.components.workers.totals(), Instant::now());
+                    lines.iter().for_each(|line| warning(format_args!("{line}")));
                     continue;
                 }
                 line = self.unknown_topics.next() => {

@@ -297,7 +297,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let next = act(&mut self.connection, &mut out, &mut core);
         MEMORY.note_held(Holder::Bodies, || core.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
-            self.worker.shared.unauthorized.notify_one();
+            self.worker.shared.refused.notify_one();
         }
         self.stream.write(&out)?;
         Ok(next)

@@ -68,8 +68,8 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
 pub(crate) struct WorkerPool {
     /// The name in the `listening` event: `epoll` if one of the workers uses epoll.
     pub(crate) io: &'static str,
-    /// Notified after each answer 401.
-    pub(crate) unauthorized: Arc<Notify>,
+    /// Notified after each answer 401 and each TLS handshake that failed.
+    pub(crate) refused: Arc<Notify>,
     counters: Vec<Arc<WorkerCounters>>,
     /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
@@ -88,14 +88,14 @@ impl WorkerPool {
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accepts_inherited, follow_inherited) = watch::channel(false);
         let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
-        let unauthorized = Arc::new(Notify::new());
+        let refused = Arc::new(Notify::new());
         let shared = Shared {
             timeouts: config.timeouts,
             permits,
             mode: follow_mode,
             inherited: config.inherited.clone(),
             accepts_inherited: follow_inherited,
-            unauthorized: Arc::clone(&unauthorized),
+            refused: Arc::clone(&refused),
         };
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
@@ -122,7 +122,7 @@ impl WorkerPool {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
-        Ok(Self { io, unauthorized, counters, mode, accepts_inherited })
+        Ok(Self { io, refused, counters, mode, accepts_inherited })
     }
 
     /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.

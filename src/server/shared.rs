@@ -133,8 +133,8 @@ pub struct Shared {
     pub mode: watch::Receiver<Mode>,
     pub inherited: Vec<Arc<InheritedSocket>>,
     pub accepts_inherited: watch::Receiver<bool>,
-    /// Notified after each answer 401.
-    pub unauthorized: Arc<Notify>,
+    /// Notified after each answer 401 and each TLS handshake that failed.
+    pub refused: Arc<Notify>,
 }
 
 /// What the connections of a worker share, and borrow across no wait.

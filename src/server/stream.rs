@@ -113,12 +113,13 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Counts a TLS handshake that is not complete at the end of the connection.
+    /// Counts and notes a TLS handshake that is not complete at the end of the connection.
     pub(crate) fn count_failed_handshake(&self) {
         let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
             self.worker.counters.handshakes.failed_handshakes.add(failure);
+            self.worker.shared.refused.notify_one();
         }
     }
 

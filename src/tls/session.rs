@@ -14,7 +14,7 @@ use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion, SupportedCipherSuite};
+use rustls::{AlertDescription, Error, PeerIncompatible, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite};
 
 use crate::sync::counting::counted_enum;
 
@@ -221,21 +221,37 @@ impl Read for EmptySocket {
 }
 
 counted_enum! {
-    /// Why a connection ended before its TLS handshake was complete, with its name in the counters.
-    #[expect(missing_docs, reason = "the names say it")]
-    pub enum HandshakeFailure: &'static str, &'static str = Self::row => {
-        /// The client does not trust the certificate, most often because it does not know the authority.
-        UnknownAuthority = "unknown-authority",
-        CertificateRefused = "certificate-refused",
-        NoCommonVersion = "no-common-version",
-        /// No cipher suite, group, signature scheme or application protocol is in common.
-        NoCommonParameters = "no-common-parameters",
+    /// Why a connection ended before its TLS handshake was complete, with its name in the counters, and what the client
+    /// did and may do instead.
+    #[expect(missing_docs, reason = "the texts say it")]
+    pub enum HandshakeFailure: (&'static str, &'static str), &'static str = |failure: Self| failure.row().0 => {
+        UnknownAuthority = ("unknown-authority", "the client does not trust the certificate"),
+        CertificateRefused = (
+            "certificate-refused",
+            "the client refuses the certificate, for example its names or dates; --cert-name adds a name",
+        ),
+        NoCommonVersion = ("no-common-version", "the client speaks neither TLS 1.3 nor 1.2"),
+        NoCommonParameters = (
+            "no-common-parameters",
+            "the client shares no cipher suite, group, signature scheme or application protocol with the gateway",
+        ),
+        ServerName = (
+            "server-name",
+            "the server name that the client sends is none; it must have no port",
+        ),
         /// Another alert of the client.
-        Alert = "alert",
-        PlainHttp = "plain-http",
-        Malformed = "malformed",
-        Closed = "closed",
-        TimedOut = "timed-out",
+        Alert = ("alert", "the client sent an alert; its log may tell why"),
+        PlainHttp = ("plain-http", "the client speaks http; its URL must begin with https:"),
+        Malformed = ("malformed", "the client sent no TLS, or broke its rules"),
+        Closed = ("closed", "the client closed the connection, perhaps for lack of trust in the certificate"),
+        TimedOut = ("timed-out", "the client took longer than --head-timeout; it may open too many connections at once"),
+    }
+}
+
+impl HandshakeFailure {
+    /// What the client did, and may do instead.
+    pub fn text(self) -> &'static str {
+        self.row().1
     }
 }
 
@@ -276,6 +292,7 @@ impl TlsFault {
             Error::AlertReceived(Description::HandshakeFailure | Description::NoApplicationProtocol)
             | Error::PeerIncompatible(_)
             | Error::NoApplicationProtocol => HandshakeFailure::NoCommonParameters,
+            Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => HandshakeFailure::ServerName,
             Error::AlertReceived(Description::UserCanceled) => HandshakeFailure::Closed,
             Error::AlertReceived(_) => HandshakeFailure::Alert,
             _ => HandshakeFailure::Malformed,

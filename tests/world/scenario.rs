@@ -112,7 +112,7 @@ impl Gateway {
             mode: mode.subscribe(),
             inherited: vec![Arc::clone(&shared_socket)],
             accepts_inherited: watch::channel(true).1,
-            unauthorized: Arc::default(),
+            refused: Arc::default(),
         };
         let context = |(counters, mode): (&Arc<WorkerCounters>, _)| {
             let publisher = WorkerPublisher::new(world.bus.publisher(), Arc::new(|_topic| {}));

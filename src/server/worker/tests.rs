@@ -83,7 +83,7 @@ fn worker(
         mode: watch::channel(mode).1,
         inherited: Vec::new(),
         accepts_inherited: watch::channel(true).1,
-        unauthorized: Arc::default(),
+        refused: Arc::default(),
     };
     Rc::new(Worker::new(WorkerContext::new(core, Arc::clone(&state.counters), shared)))
 }

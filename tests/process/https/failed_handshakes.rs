@@ -1,4 +1,4 @@
-//! The counters of the connections that ended before their TLS handshake was complete.
+//! The counters of the connections that ended before their TLS handshake was complete, and what the log says of them.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use serde_json::{Value, json};
 
 use super::client::{Connector, read_to_end};
-use super::rig::Rig;
+use super::rig::{Rig, self_signed_certificate};
 use crate::support::net::connect;
 use crate::support::{FINE, Pair, eventually};
 
@@ -40,14 +40,18 @@ fn each_reason_is_counted() {
     rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
     let other_protocol = rig.connector.with(|config| config.alpn_protocols = vec![b"h2".into()]);
     other_protocol.connect(address, "localhost").err().expect("a refusal of the protocol");
-    for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
+    let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let hello = begun.handshake_bytes();
+    // As `hey` sends it: a server name with a port.
+    let mut with_port = hello.clone();
+    let name = with_port.windows(9).position(|bytes| bytes == b"localhost").unwrap();
+    with_port[name..name + 9].copy_from_slice(b"localho:1");
+    for bytes in [hello_of_tls_1_1(), with_port, b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
         let mut client = connect(&address.into()).unwrap();
         client.write_all(&bytes).unwrap();
         assert!(!read_to_end(&client).is_empty());
     }
     connect(&address.into()).unwrap().shutdown(Shutdown::Write).unwrap();
-    let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-    let hello = begun.handshake_bytes();
     begun.send_raw(&hello[..hello.len() / 2]);
     drop(begun);
     let mut slow = connect(&address.into()).unwrap();
@@ -58,9 +62,18 @@ fn each_reason_is_counted() {
         &mut rig,
         &json!({
             "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
-            "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
+            "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
         }),
     );
+    let trusted = self_signed_certificate(&rig.gateway);
+    for expected in [
+        &format!("a TLS handshake failed: the client does not trust the certificate; give it {}", trusted.display()),
+        "a TLS handshake failed: the server name that the client sends is none; it must have no port",
+        "failed: the client closed the connection, perhaps for lack of trust in the certificate; give it",
+        "a TLS handshake failed: the client took longer than --head-timeout",
+    ] {
+        rig.gateway.expect_log(expected);
+    }
 }
 
 /// An alert as the first record is an alert as any other. The numbers are those of RFC 8446 §6.
