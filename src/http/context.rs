@@ -118,16 +118,20 @@ counters! {
     }
 }
 
-/// A part of what one read brought, or a body that was put together.
+/// What one read has brought or a part of it, or a body that was put together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Input<'i> {
+pub struct Input<'i> {
     pub(super) bytes: &'i [u8],
     /// The buffer that the bytes lie in, if a message may keep it.
     pub(super) buffer: Option<&'i Arc<Vec<u8>>>,
 }
 
 impl<'i> Input<'i> {
-    pub(super) fn whole(buffer: &'i Arc<Vec<u8>>) -> Self {
+    /// Nothing has come.
+    pub const NOTHING: Self = Self { bytes: &[], buffer: None };
+
+    /// Returns all of a buffer. The bus may keep it, so that a large message in it is published without a copy.
+    pub fn whole(buffer: &'i Arc<Vec<u8>>) -> Self {
         Self { bytes: buffer, buffer: Some(buffer) }
     }
 

@@ -1,4 +1,4 @@
-//! The task of one connection: wait, read, let the core decide, write; its deadlines; its end.
+//! The task of one connection: it asks what is next, waits, reads, lets the core decide, and writes.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -9,38 +9,20 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use crate::http::connection::{CloseReason, Next, Waiting};
-use crate::http::{Connection, Context, response};
-use crate::server::shared::{Mode, WorkerContext, WorkerPublisher};
+use crate::http::connection::{CloseReason, Next, Source, Waiting};
+use crate::http::timing::{Ending, Position, Step, Timing, after_pause};
+use crate::http::{Connection, Context, Input, response};
+use crate::server::shared::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::tls::session::Acceptor;
 
-/// How long after the stop began, or after its connection was accepted, a client may begin a request. One that sends
-/// requests in a row begins the next one at once, and so learns from its answer that the connection ends. One that is
-/// idle sees the close before it uses the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
-const DRAIN_GRACE: Duration = Duration::from_millis(100);
-
-/// A connection of an inherited socket may begin its first request in the drain time divided by this: the client has
-/// connected in order to send it.
-const FIRST_REQUEST_DIVISOR: u32 = 2;
-
-/// The same for another request.
-const NEXT_REQUEST_DIVISOR: u32 = 10;
-
-/// How long after the REST API was switched off a client may begin a request, to learn so from its answer.
-pub(super) const DISABLED_GRACE: Duration = Duration::from_secs(1);
-
-/// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
-/// ever. After a pause of the process, a client may go on for as long: it could send and take no more than the socket
-/// holds.
-const LATE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A deadline that is seen so late shows that the process was stopped meanwhile.
-const PAUSE: Duration = Duration::from_millis(250);
+/// How long a connection that is cut off is still read: what the client has sent already would reset the connection, and
+/// may destroy its last answers.
+const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The listening socket that a connection came through.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +60,11 @@ impl<S> ConnectionHandle<S> {
         }
     }
 
+    /// Returns why it is to end; `None` if it is to go on.
+    pub(super) fn ending(&self, worker: &WorkerContext) -> Option<Ending> {
+        self.is_ending.get().then(|| worker.ending.get())
+    }
+
     /// Waits until the connection is told to end. Only the task may call this. Each idle connection holds this future,
     /// which is smaller than that of a [`Notify`](tokio::sync::Notify).
     fn told_to_end(&self) -> impl Future<Output = ()> {
@@ -103,17 +90,17 @@ pub(crate) fn run<S: Stream>(
         let Ok(stream) = ClientStream::new(worker, &handle.socket, tls) else { return };
         let is_tcp = handle.entrance.is_tcp;
         let connection = if is_tcp { Connection::default() } else { Connection::of_unix_socket() };
-        let mut task = ConnectionTask { worker, handle, connection, stream, ended: false };
+        let mut task = ConnectionTask { worker, handle, connection, stream, has_ended: false };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
         if !handle.is_ending.get() {
             task.stream.count_failed_handshake();
         }
         match ran {
-            // The client has ended its side, or both. The close of the socket ends both sides at once.
-            Ok(CloseReason::EndOfInput) => drop(task.stream.close_notify()),
+            // The close of the socket ends both sides at once.
+            Ok(Closing::AtOnce) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
-            Ok(_) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
+            Ok(Closing::Lingering(most)) => drop(timeout(most, task.stream.linger()).await),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
@@ -123,89 +110,62 @@ pub(crate) fn run<S: Stream>(
     }
 }
 
+enum Closing {
+    AtOnce,
+    Lingering(Duration),
+}
+
 struct ConnectionTask<'w, S> {
     worker: &'w WorkerContext,
     handle: &'w ConnectionHandle<S>,
     connection: Connection,
     stream: ClientStream<'w, S>,
-    /// Whether the client sends no more, or no more of it is wanted.
-    ended: bool,
+    /// The client sends no more.
+    has_ended: bool,
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
-    /// Returns why the connection ends; an error if it is broken.
-    async fn run(&mut self) -> io::Result<CloseReason> {
-        let mut step = Next::Read(Waiting::First);
-        let mut phase = None;
-        let head_due = Instant::now() + self.worker.shared.timeouts.head;
-        let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
-        // Whether the last deadline has passed, and what had arrived by then is read.
-        let mut is_late = false;
+    /// Asks what is next, waits, and does it. Returns how the connection closes; an error if it is broken.
+    async fn run(&mut self) -> io::Result<Closing> {
+        let (mut next, mut timing) = (Next::Read(Waiting::First), Timing::default());
+        let mut timer = Timer(pin!(sleep_until(Instant::now() + self.worker.shared.timeouts.head)));
         let handle = self.handle;
         loop {
-            match step {
-                Next::Close(reason) => return Ok(reason),
-                Next::Again => step = self.advance(|connection, out, context| connection.receive(&[], out, context))?,
-                Next::Read(_) if self.ended => {
-                    step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
+            next = match next {
+                // The client has ended its side.
+                Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
+                Next::Close(_) => return Ok(Closing::Lingering(LINGER_TIMEOUT)),
+                Next::Again => {
+                    self.advance(|connection, _, out, context| connection.receive([].as_slice(), out, context))?
                 }
-                Next::Read(mut waiting) => {
-                    let mut request_due = None;
-                    handle.is_unseen.set(false);
-                    if handle.is_ending.get() && waiting.is_for_request() {
-                        match self.request_due(head_due) {
-                            // A request may have begun.
-                            _ if self.stream.is_within_record() => waiting = Waiting::Head,
-                            Some(due) => request_due = Some(due),
-                            None if handle.socket.has_unread()? => {}
-                            None => {
-                                self.ended = true;
-                                continue;
-                            }
-                        }
-                    }
-                    // A part of a request has one deadline, however many pieces it comes in.
-                    if phase != Some((waiting, self.connection.requests())) {
-                        deadline.set(self.due(waiting, head_due));
-                        is_late = false;
-                        phase = Some((waiting, self.connection.requests()));
-                    }
-                    if let Some(due) = request_due {
-                        // The grace of a stop does not put off a deadline.
-                        deadline.set(due.min(deadline.at));
-                    }
-                    step = tokio::select! {
-                        biased;
-                        ready = handle.socket.readable() => {
-                            ready?;
-                            self.read(step)?
-                        }
-                        () = handle.told_to_end() => continue,
-                        () = deadline.passed() => {
-                            // The process may have been stopped meanwhile, so what has arrived counts before the
-                            // deadline.
-                            if !std::mem::replace(&mut is_late, true) {
-                                let now = Instant::now();
-                                if now > deadline.at + PAUSE {
-                                    deadline.set(now + LATE_TIMEOUT);
-                                    continue;
-                                }
-                                deadline.at = now;
-                            }
-                            if deadline.at.elapsed() < LATE_TIMEOUT && handle.socket.has_unread()? {
-                                self.read(step)?
-                            } else if handle.is_ending.get() && self.is_between_requests(step) {
-                                // The grace is over. To linger would hold up the stop.
-                                self.ended = true;
-                                continue;
-                            } else {
-                                self.stream.time_out();
-                                self.advance(|connection, out, context| connection.time_out(out, context))?
-                            }
-                        }
-                    };
+                Next::Read(_) if self.has_ended => {
+                    self.advance(|connection, _, out, context| connection.end_of_input(out, context))?
                 }
-            }
+                Next::Read(waiting) => match self.step(&mut timing, waiting)? {
+                    Step::Wait(until) => {
+                        timer.set(self.worker.instant_of(until));
+                        tokio::select! {
+                            biased;
+                            () = handle.told_to_end() => next,
+                            ready = handle.socket.readable() => {
+                                ready?;
+                                self.read(next)?
+                            }
+                            () = timer.0.as_mut() => next,
+                        }
+                    }
+                    Step::Read => {
+                        handle.socket.readable().await?;
+                        self.read(next)?
+                    }
+                    Step::TimeOut => {
+                        self.stream.time_out();
+                        self.advance(|connection, _, out, context| connection.time_out(out, context))?
+                    }
+                    Step::Close => return Ok(Closing::AtOnce),
+                    Step::CutOff => return Ok(Closing::Lingering(CUT_OFF_LINGER_TIMEOUT)),
+                },
+            };
             if !self.stream.unsent.is_empty() {
                 // Nothing more is read from a client before it has taken its answers. The future is boxed,
                 // because few clients are that slow, and otherwise each task would have room for it.
@@ -214,79 +174,73 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
     }
 
-    /// Writes what the client has not taken yet, until the deadline.
+    /// Returns what is to be done while the core waits for this.
+    fn step(&self, timing: &mut Timing, waiting: Waiting) -> io::Result<Step> {
+        let (worker, handle) = (self.worker, self.handle);
+        handle.is_unseen.set(false);
+        let position = Position {
+            waiting,
+            requests: self.connection.requests(),
+            is_within_record: self.stream.is_within_record(),
+            is_inherited: handle.entrance.is_inherited,
+            ending: handle.ending(worker),
+        };
+        timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())
+    }
+
+    /// Writes what the client has not taken yet, until the deadline, or until the connection is cut off.
     async fn flush(&mut self) -> io::Result<()> {
-        let mut due = Instant::now() + self.worker.shared.timeouts.body;
+        let (worker, handle) = (self.worker, self.handle);
+        let mut due = worker.now() + worker.shared.timeouts.body;
         let mut flushed = pin!(self.stream.flush());
         loop {
-            match timeout_at(due, &mut flushed).await {
-                Ok(flushed) => return flushed,
-                Err(_) if Instant::now() > due + PAUSE => due = Instant::now() + LATE_TIMEOUT,
-                Err(late) => return Err(late.into()),
+            if handle.ending(worker) == Some(Ending::CutOff) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            handle.is_unseen.set(false);
+            tokio::select! {
+                biased;
+                flushed = &mut flushed => return flushed,
+                () = handle.told_to_end() => {}
+                () = sleep_until(worker.instant_of(due)) => {
+                    due = after_pause(due, worker.now()).ok_or(io::ErrorKind::TimedOut)?;
+                }
             }
         }
     }
 
-    /// Returns until when the client may still begin a request on a connection that is to end. After the API was
-    /// switched off, the answer is 503. Another process goes on accepting from an inherited socket, so a client whose
-    /// connection is closed without an answer would see a failure where it sees none otherwise.
-    fn request_due(&self, head_due: Instant) -> Option<Instant> {
-        let due = match *self.worker.shared.mode.borrow() {
-            Mode::Closed { since } => since? + DISABLED_GRACE,
-            Mode::Draining { began, deadline, .. } if self.handle.entrance.is_inherited => {
-                let is_first = self.connection.requests() == 0;
-                let divisor = if is_first { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
-                began + deadline.saturating_duration_since(began) / divisor
-            }
-            Mode::Draining { began, .. } => began.max(head_due - self.worker.shared.timeouts.head) + DRAIN_GRACE,
-            Mode::Open { .. } => return None,
-        };
-        (Instant::now() < due).then_some(due)
-    }
-
-    /// Returns whether all requests that began are answered.
-    fn is_between_requests(&self, step: Next) -> bool {
-        matches!(step, Next::Read(waiting) if waiting.is_for_request()) && !self.stream.is_within_record()
-    }
-
-    fn due(&self, waiting: Waiting, head_due: Instant) -> Instant {
-        let timeouts = &self.worker.shared.timeouts;
-        let after = match waiting {
-            Waiting::First => return head_due,
-            Waiting::Head if self.connection.requests() == 0 => return head_due,
-            Waiting::Head => timeouts.head,
-            Waiting::Body => timeouts.body,
-            Waiting::Another => timeouts.idle,
-        };
-        Instant::now() + after
-    }
-
-    /// Reads once. Returns `same` if nothing came for the core.
+    /// Reads once, and lets the core take in what has come for it. Returns `same` if nothing has.
     fn read(&mut self, same: Next) -> io::Result<Next> {
-        let mut input = self.worker.input.borrow_mut();
-        match self.stream.read(for_next_read(&mut input), self.connection.body_space())? {
-            Arrived::Nothing => return Ok(same),
-            Arrived::Data => {}
-            Arrived::DataAndEnd => self.ended = true,
+        let worker = self.worker;
+        let mut input = worker.input.borrow_mut();
+        let mut arrived = Ok(Arrived::Nothing);
+        let (buffer, read) = (&mut *input, &mut arrived);
+        let next = self.advance(|connection, stream, out, context| {
+            connection.receive(SocketRead { stream, buffer, arrived: read }, out, context)
+        })?;
+        match arrived? {
+            Arrived::Nothing => Ok(same),
+            Arrived::Data => Ok(next),
+            Arrived::DataAndEnd => {
+                self.has_ended = true;
+                Ok(next)
+            }
             Arrived::End => {
-                self.ended = true;
-                return Ok(same);
+                self.has_ended = true;
+                Ok(same)
             }
-            Arrived::PlainHttp => {
-                return self.advance(|_, out, context| {
-                    response::https_only(&input, out, context);
-                    Next::Close(CloseReason::Refused)
-                });
-            }
-            Arrived::Closed(reason) => return Ok(Next::Close(reason)),
+            Arrived::PlainHttp => self.advance(|_, _, out, context| {
+                response::https_only(&input, out, context);
+                Next::Close(CloseReason::Refused)
+            }),
+            Arrived::Closed(reason) => Ok(Next::Close(reason)),
         }
-        self.advance(|connection, out, context| connection.receive_buffer(&input, out, context))
     }
 
     /// Lets the core act, and writes what the socket takes of its answers.
     fn advance(
         &mut self,
-        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
+        act: impl FnOnce(&mut Connection, &mut ClientStream<'_, S>, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
     ) -> io::Result<Next> {
         if self.handle.is_ending.get() {
             self.connection.finish();
@@ -294,7 +248,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut out = self.worker.output.borrow_mut();
         out.clear();
         let mut core = self.worker.core_now();
-        let next = act(&mut self.connection, &mut out, &mut core);
+        let next = act(&mut self.connection, &mut self.stream, &mut out, &mut core);
         MEMORY.note_held(Holder::Bodies, || core.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
@@ -304,27 +258,31 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 }
 
-/// A deadline that moves with each request, at no cost while it moves away: a timer that fires too early is set anew.
-struct Deadline<'t> {
-    at: Instant,
-    timer: Pin<&'t mut Sleep>,
+/// One read from the socket, which says what has arrived.
+struct SocketRead<'i, 's, 'w, S> {
+    stream: &'s mut ClientStream<'w, S>,
+    buffer: &'i mut Arc<Vec<u8>>,
+    arrived: &'s mut io::Result<Arrived>,
 }
 
-impl Deadline<'_> {
-    fn set(&mut self, at: Instant) {
-        self.at = at;
-        if at < self.timer.deadline() {
-            self.timer.as_mut().reset(at);
+impl<'i, S: Stream> Source<'i> for SocketRead<'i, '_, '_, S> {
+    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i> {
+        *self.arrived = self.stream.read(for_next_read(self.buffer), body);
+        match self.arrived {
+            Ok(Arrived::Data | Arrived::DataAndEnd) => Input::whole(self.buffer),
+            _ => Input::NOTHING,
         }
     }
+}
 
-    async fn passed(&mut self) {
-        loop {
-            self.timer.as_mut().await;
-            if self.at <= self.timer.deadline() {
-                return;
-            }
-            self.timer.as_mut().reset(self.at);
+/// The timer of a connection. Its deadline moves with each request, at no cost while it moves away: the timer may fire
+/// too early, and is set anew.
+struct Timer<'t>(Pin<&'t mut Sleep>);
+
+impl Timer<'_> {
+    fn set(&mut self, due: Instant) {
+        if due < self.0.deadline() || self.0.is_elapsed() {
+            self.0.as_mut().reset(due);
         }
     }
 }

@@ -9,23 +9,13 @@ use tokio::time::Instant;
 
 use crate::bus::Publisher;
 use crate::http::Context;
+use crate::http::timing::{Ending, Timeouts};
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
 use crate::sync::token::Token;
 use crate::tls::session::Acceptor;
-
-/// The deadlines of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
-    pub head: Duration,
-    /// For the body, and for the client to take an answer (`--body-timeout`).
-    pub body: Duration,
-    /// From an answer to the first byte of the next request (`--idle-timeout`).
-    pub idle: Duration,
-}
 
 /// What the workers are to do.
 #[derive(Clone, Debug)]
@@ -141,6 +131,9 @@ pub struct Shared {
 pub struct WorkerContext {
     core: RefCell<Context<WorkerPublisher>>,
     pub(crate) shared: Shared,
+    started: Instant,
+    /// Why connections end that are to end.
+    pub(crate) ending: Cell<Ending>,
     /// The mode whose token `core` has.
     mode: RefCell<watch::Receiver<Mode>>,
     /// The date of `core`, in seconds since 1970.
@@ -165,6 +158,8 @@ impl WorkerContext {
             counters,
             publisher: core.publisher.clone(),
             core: RefCell::new(core),
+            started: Instant::now(),
+            ending: Cell::new(Ending::Off { since: Duration::ZERO }),
             mode: RefCell::new(mode),
             shared,
             date_s: Cell::new(0),
@@ -172,6 +167,33 @@ impl WorkerContext {
             output: RefCell::default(),
             records_in: RefCell::default(),
             records_out: RefCell::default(),
+        }
+    }
+
+    /// Returns the time since the start of the worker.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn instant_of(&self, time: Duration) -> Instant {
+        self.started + time
+    }
+
+    /// Takes note of why connections that are told so from now on are to end, if `mode` says it.
+    pub(crate) fn set_ending(&self, mode: &Mode) {
+        let time_of = |instant: Instant| instant.saturating_duration_since(self.started);
+        let ending = match mode {
+            Mode::Closed { since: Some(since) } => Ending::Off { since: time_of(*since) },
+            Mode::Draining { began, deadline, .. } => {
+                Ending::Stop { began: time_of(*began), cut_off: time_of(*deadline) }
+            }
+            Mode::Open { .. } | Mode::Closed { since: None } => return,
+        };
+        // A stop is not taken back.
+        let is_later =
+            !matches!((self.ending.get(), ending), (Ending::CutOff, _) | (Ending::Stop { .. }, Ending::Off { .. }));
+        if is_later {
+            self.ending.set(ending);
         }
     }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::Shutdown;
 use rustix::net::sockopt::set_tcp_nodelay;
 use slab::Slab;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::server::connection::{self, ConnectionHandle, DISABLED_GRACE, Entrance};
+use crate::http::timing::{Ending, OFF_GRACE};
+use crate::server::connection::{self, ConnectionHandle, Entrance};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
 use crate::server::shared::{Mode, WorkerContext};
@@ -23,12 +23,12 @@ use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;
 
-/// The time in which connections must end after they were shut down.
-const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
+/// The time in which connections must end after they were cut off.
+const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long after the REST API was switched off the sockets are closed at the latest. Idle connections, which may keep
 /// others from being accepted, have ended by then.
-const CLOSE_TIMEOUT: Duration = DISABLED_GRACE.saturating_mul(2);
+const CLOSE_TIMEOUT: Duration = OFF_GRACE.saturating_mul(2);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
@@ -74,6 +74,7 @@ impl<S: Stream> Worker<S> {
         let mut mode = self.context.shared.mode.clone();
         loop {
             let now = mode.borrow_and_update().clone();
+            self.context.set_ending(&now);
             match now {
                 Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
                 Mode::Closed { since } => {
@@ -109,7 +110,11 @@ impl<S: Stream> Worker<S> {
         if open.as_ref().is_some_and(|current| Arc::ptr_eq(&current.listening, listening)) {
             return;
         }
-        self.end_all();
+        if open.is_some() {
+            // It was off meanwhile, and this worker has not seen it.
+            self.context.set_ending(&Mode::Closed { since: Some(Instant::now()) });
+            self.end_all();
+        }
         let (listening, tls) = (Arc::clone(listening), tls.cloned());
         let accepting = listeners::<T>(&listening).map(|(listener, is_tcp)| {
             let (worker, tls) = (Rc::clone(self), tls.clone());
@@ -248,7 +253,10 @@ impl<S: Stream> Worker<S> {
             Err(error) => return warning(format_args!("a worker cannot serve a connection: {error}")),
         };
         // A connection that came before its listener was closed gets its answer too.
-        let is_ending = !matches!(*self.context.shared.mode.borrow(), Mode::Open { .. });
+        let mode = self.context.shared.mode.borrow();
+        let is_ending = !matches!(*mode, Mode::Open { .. });
+        self.context.set_ending(&mode);
+        drop(mode);
         let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections.opened();
@@ -285,10 +293,9 @@ impl<S: Stream> Worker<S> {
         self.close::<T>(deadline).await;
         let drained = timeout_at(deadline, self.wait_until_empty()).await;
         if drained.is_err() {
-            for (_, handle) in self.connections.borrow().iter() {
-                let _ = handle.socket.shutdown(Shutdown::Both);
-            }
-            let _ = timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
+            self.context.ending.set(Ending::CutOff);
+            self.end_all();
+            let _ = timeout(CUT_OFF_TIMEOUT, self.wait_until_empty()).await;
         }
         self.context.publisher.wake_bus();
     }

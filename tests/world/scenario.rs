@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use adapter_gateway::http::Context;
 use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::server::inherited::InheritedSocket;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
-use adapter_gateway::server::shared::{Mode, Shared, Timeouts, WorkerContext, WorkerPublisher};
+use adapter_gateway::server::shared::{Mode, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
 use adapter_gateway::sync::counting::sum;

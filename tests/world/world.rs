@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
-use adapter_gateway::server::shared::Timeouts;
 use adapter_gateway::sync::limits::Budget;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;

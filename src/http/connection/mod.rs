@@ -1,11 +1,70 @@
 //! The state machine of one connection. It finds the ends of heads and bodies in what arrives, however that is split.
 //! [`crate::http::admission`] judges the head of a request, and [`crate::message`] its body.
+//!
+//! ```text
+//!           a head that is admitted
+//!   Head ────────────────────────────► Buffer ──► Head, or Closed: the body is whole, and answered
+//!    │ │                                 │
+//!    │ │  a refusal that may go on       │  no room for the body
+//!    │ └────────────► Discard ◄──────────┘
+//!    │                   └──► Head: the body is dropped
+//!    │
+//!    └──► Closed: any other refusal, the end of the input, a deadline
+//! ```
+//!
+//! A body that comes with its head passes no state. The owner of the socket calls [`Connection::receive`] when something
+//! may be read, writes the answers, and then does what [`Next`] says; [`crate::http::timing`] knows for how long.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use adapter_gateway::http::connection::{CloseReason, Connection, Next, Waiting};
+//! use adapter_gateway::http::{Context, policy::Policy};
+//! use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
+//! use adapter_gateway::sync::{limits::Budget, token::Token};
+//!
+//! struct Printer;
+//!
+//! impl Publish for Printer {
+//!     fn available(&self) -> Result<(), Unavailable> {
+//!         Ok(())
+//!     }
+//!
+//!     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+//!         println!("{topic}: {}", String::from_utf8_lossy(payload.bytes()));
+//!         Ok(())
+//!     }
+//!
+//!     fn note_unknown(&self, _topic: &str) {}
+//! }
+//!
+//! let mut context = Context::new(Policy::default(), Budget::new(1 << 20), Arc::default(), Printer);
+//! context.token = Token::new("secret");
+//! let (mut connection, mut answers) = (Connection::default(), Vec::new());
+//! let mut receive = |bytes: &str| connection.receive(bytes.as_bytes(), &mut answers, &mut context);
+//!
+//! // The head is not whole, and then the body is not.
+//! assert_eq!(receive("POST /api/message?token=secret HTTP/1.1\r\nHost: h\r\n"), Next::Read(Waiting::Head));
+//! let rest_of_head = "Content-Type: application/json\r\nContent-Length: 26\r\n\r\n";
+//! assert_eq!(receive(rest_of_head), Next::Read(Waiting::Body));
+//! assert_eq!(receive(r#"{"topic":"t","payload":{}}"#), Next::Read(Waiting::Another));
+//!
+//! // A refusal that may go on drops the body.
+//! let unknown_path = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
+//! assert_eq!(receive(unknown_path), Next::Read(Waiting::Body));
+//! assert_eq!(receive("abc"), Next::Read(Waiting::Another));
+//!
+//! // Any other one closes.
+//! assert_eq!(receive("no request\r\n\r\n"), Next::Close(CloseReason::Refused));
+//! let statuses: Vec<_> = answers.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"HTTP/1.1 ")).collect();
+//! assert!(statuses.iter().zip(["200", "404", "400"]).all(|(line, status)| line[9..].starts_with(status.as_bytes())));
+//! assert_eq!(statuses.len(), 3);
+//! ```
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use crate::http::admission::admit;
 use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
@@ -23,12 +82,26 @@ use crate::message::publish::{Publish, Unavailable};
 /// with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
 
+/// What a connection reads from.
+pub trait Source<'i> {
+    /// Returns what has come. Appends it to `body` instead, where there is one and the source can, which saves a copy of
+    /// a long body. Bytes behind the body may follow it there.
+    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i>;
+}
+
+/// Bytes of which a copy is kept where they are needed for longer.
+impl<'i> Source<'i> for &'i [u8] {
+    fn read(self, _: Option<&mut Vec<u8>>) -> Input<'i> {
+        Input { bytes: self, buffer: None }
+    }
+}
+
 /// What a connection must do next, after it wrote the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Read more.
     Read(Waiting),
-    /// Call [`Connection::receive`] again with nothing: there are more requests to answer.
+    /// Call [`Connection::receive`] again with no bytes: there are more requests to answer.
     Again,
     /// Close.
     Close(CloseReason),
@@ -108,23 +181,15 @@ impl Connection {
         Self { empty_host: EmptyHost::Accepted, ..Self::default() }
     }
 
-    /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
-    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
-        self.receive_input(Input { bytes: input, buffer: None }, out, context)
-    }
-
-    /// Does the same with all of a buffer. The bus may keep it, so that a large message in it is published without a
-    /// copy.
-    pub fn receive_buffer(
+    /// Reads from `source` once, takes in all that it has brought, publishes the messages that it completes, and appends
+    /// the answers to `out`.
+    pub fn receive<'i>(
         &mut self,
-        buffer: &Arc<Vec<u8>>,
+        source: impl Source<'i>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> Next {
-        self.receive_input(Input::whole(buffer), out, context)
-    }
-
-    fn receive_input(&mut self, input: Input<'_>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
+        let input = source.read(self.body_space());
         let mut held = std::mem::take(&mut self.held);
         if let ConnectionState::Buffer(buffered) = &mut self.state
             && let Some((body, behind)) = buffered.read_space()
@@ -146,9 +211,8 @@ impl Connection {
         self.next(out)
     }
 
-    /// Returns where the next read may put its bytes, to save a copy: behind the part of a body of known length that is
-    /// there. Then [`Connection::receive`] is called with nothing.
-    pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
+    /// Returns where the next read may put its bytes: behind the part of a body of known length that is there.
+    fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             ConnectionState::Buffer(body) if self.held.is_empty() => body.space(),
             _ => None,

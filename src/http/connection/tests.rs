@@ -37,7 +37,7 @@ fn received(pieces: &[&[u8]]) -> Connection {
     context.token = Token::new("t0ken");
     let mut connection = Connection::default();
     for piece in pieces {
-        connection.receive(piece, &mut Vec::new(), &mut context);
+        connection.receive(*piece, &mut Vec::new(), &mut context);
     }
     connection
 }

@@ -12,8 +12,10 @@ use super::*;
 use crate::bus::{Bus, BusConfig};
 use crate::http::Context;
 use crate::http::policy::Policy;
+use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
-use crate::server::shared::{Shared, Timeouts, WorkerPublisher};
+use crate::server::listener::ListenTarget;
+use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::sync::counting::sum;
@@ -73,14 +75,14 @@ fn worker(
     bus: &Bus,
     state: &StateWhenWoken,
     permits: &Arc<Semaphore>,
-    mode: Mode,
+    mode: &watch::Sender<Mode>,
 ) -> Rc<Worker<<Epoll as Transport>::Stream>> {
     let publisher = WorkerPublisher::new(bus.publisher(), Arc::new(|_topic| {}));
     let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&state.counters.http), publisher);
     let shared = Shared {
         timeouts: Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE },
         permits: Arc::clone(permits),
-        mode: watch::channel(mode).1,
+        mode: mode.subscribe(),
         inherited: Vec::new(),
         accepts_inherited: watch::channel(true).1,
         refused: Arc::default(),
@@ -113,7 +115,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let permits = Arc::new(Semaphore::new(1));
     let (began, deadline) = (Instant::now(), Instant::now() + PATIENCE);
     let draining = Mode::Draining { began, deadline, token: Token::new("t"), listening: None, tls: None };
-    let worker = worker(&bus, &state, &permits, draining);
+    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
     Epoll::new().unwrap().block_on(async {
         let (client, socket) = announced_body();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -141,7 +143,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let deadline = Instant::now() + PATIENCE;
     let draining =
         Mode::Draining { began: Instant::now(), deadline, token: Token::new("t"), listening: None, tls: None };
-    let worker = worker(&bus, &state, &permits, draining);
+    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -155,4 +157,67 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
     });
+}
+
+/// A client that sends in a row notices nothing of an API that was off for a moment.
+#[test]
+fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_is_in_force() {
+    for is_seen in [true, false] {
+        let (bus, state) = (bus(), StateWhenWoken::new());
+        let listening =
+            || Arc::new(Listening::bind(&[ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()])]).unwrap());
+        let open = |token| Mode::Open { listening: listening(), token: Token::new(token).unwrap(), tls: None };
+        let mode = watch::Sender::new(open("before"));
+        let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &mode);
+        let post = |token: &str, body: &str| {
+            let target = format!("/api/message?token={token}");
+            let head = format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n");
+            format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
+        };
+        let message = r#"{"topic":"t","payload":{}}"#;
+        Epoll::new().unwrap().block_on(async {
+            spawn_local(Rc::clone(&worker).run::<Epoll>());
+            let address = current_of(&mode).addresses().next().unwrap().to_string();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_nonblocking(true).unwrap();
+            client.write_all(post("before", message).as_bytes()).unwrap();
+            assert!(answer(&mut client).await.starts_with("HTTP/1.1 200 "));
+            // The client may begin a request until long after this test.
+            mode.send_replace(Mode::Closed { since: Some(Instant::now() + PATIENCE) });
+            if is_seen {
+                while !worker.connections.borrow().iter().all(|(_, handle)| handle.ending(&worker.context).is_some()) {
+                    yield_now().await;
+                }
+            }
+            mode.send_replace(open("after"));
+            while !worker.open.borrow().as_ref().is_some_and(|open| Arc::ptr_eq(&open.listening, &current_of(&mode))) {
+                yield_now().await;
+            }
+            client.write_all(post("after", message).as_bytes()).unwrap();
+            let answer = answer(&mut client).await;
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+        });
+    }
+}
+
+fn current_of(mode: &watch::Sender<Mode>) -> Arc<Listening> {
+    match &*mode.borrow() {
+        Mode::Open { listening, .. } => Arc::clone(listening),
+        _ => unreachable!(),
+    }
+}
+
+/// Returns what a client gets next: an answer, or nothing at the end of the connection.
+async fn answer(client: &mut TcpStream) -> String {
+    let mut buffer = [0; 1024];
+    let read = async {
+        loop {
+            match client.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => yield_now().await,
+                read => return read.unwrap(),
+            }
+        }
+    };
+    let bytes = timeout(PATIENCE, read).await.expect("an answer comes");
+    String::from_utf8_lossy(&buffer[..bytes]).into_owned()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
-use adapter_gateway::http::{Connection, Context};
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Source, Waiting};
+use adapter_gateway::http::{Connection, Context, Input};
 use adapter_gateway::sync::counting::sum;
 
 use super::answers::{self, Answer};
@@ -31,10 +31,32 @@ pub(crate) enum End {
 /// How bytes get into the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// Always as the argument of `receive`.
+    /// As bytes that are copied.
     Input,
-    /// Bodies where `body_space` wants them, and the rest in a buffer that messages may keep, as the server does it.
+    /// Bodies to their final place, and the rest in a buffer that messages may keep, as the server does it.
     BodySpace,
+}
+
+/// No bytes, for a connection that is to go on.
+pub(crate) const NOTHING: &[u8] = &[];
+
+/// A read of as much of `rest` as there is room for.
+pub(crate) struct ServerRead<'i, 'r, 'b> {
+    pub(crate) rest: &'r mut &'b [u8],
+    pub(crate) buffer: &'i mut Arc<Vec<u8>>,
+}
+
+impl<'i> Source<'i> for ServerRead<'i, '_, '_> {
+    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i> {
+        let Some(body) = body else {
+            *self.buffer = Arc::new(std::mem::take(self.rest).to_vec());
+            return Input::whole(self.buffer);
+        };
+        let (taken, rest) = self.rest.split_at(self.rest.len().min(body.capacity() - body.len()));
+        body.extend_from_slice(taken);
+        *self.rest = rest;
+        Input::NOTHING
+    }
 }
 
 pub(crate) struct TestConnection {
@@ -61,31 +83,21 @@ impl TestConnection {
     /// Gives it `piece`, and lets it answer all that it can.
     pub(crate) fn feed(&mut self, piece: &[u8], through: Through) -> End {
         self.received.extend_from_slice(piece);
-        let mut rest = piece;
-        while through == Through::BodySpace
-            && !rest.is_empty()
-            && let Some(space) = self.connection.body_space()
-        {
-            let taken = rest.len().min(space.capacity() - space.len());
-            space.extend_from_slice(&rest[..taken]);
-            rest = &rest[taken..];
-            self.settle(&[], through);
+        let (mut rest, mut buffer) = (piece, Arc::default());
+        while !rest.is_empty() {
+            let was = self.end;
+            let mut next = self.step(|connection, out, context| match through {
+                Through::Input => connection.receive(std::mem::take(&mut rest), out, context),
+                Through::BodySpace => {
+                    connection.receive(ServerRead { rest: &mut rest, buffer: &mut buffer }, out, context)
+                }
+            });
+            while next == Next::Again {
+                next = self.step(|connection, out, context| connection.receive(NOTHING, out, context));
+            }
+            // Whatever comes behind a close is as if it had never come.
+            assert!(matches!(was, End::Open(_)) || was == self.end, "{was:?} became {:?}", self.end);
         }
-        if rest.is_empty() { self.end } else { self.settle(rest, through) }
-    }
-
-    /// Calls `receive` once, and as often again as it asks for that.
-    fn settle(&mut self, input: &[u8], through: Through) -> End {
-        let was = self.end;
-        let mut next = self.step(|connection, out, context| match through {
-            Through::Input => connection.receive(input, out, context),
-            Through::BodySpace => connection.receive_buffer(&Arc::new(input.to_vec()), out, context),
-        });
-        while next == Next::Again {
-            next = self.step(|connection, out, context| connection.receive(&[], out, context));
-        }
-        // Whatever comes behind a close is as if it had never come.
-        assert!(matches!(was, End::Open(_)) || was == self.end, "{was:?} became {:?}", self.end);
         self.end
     }
 

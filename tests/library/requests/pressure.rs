@@ -1,14 +1,14 @@
 //! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
-use adapter_gateway::http::Connection;
-use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Source, Waiting};
 use adapter_gateway::http::policy::BODY_BYTES;
+use adapter_gateway::http::{Connection, Input};
 use adapter_gateway::sync::limits::BUFFERED_BYTES;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;
 use crate::properties::compare::{assert_same, assert_same_bytes};
-use crate::properties::connection::{End, TestConnection, Through, run, whole};
+use crate::properties::connection::{End, NOTHING, TestConnection, Through, run, whole};
 use crate::properties::context::Limits;
 
 /// The answers to one call are bounded, however many requests follow.
@@ -16,10 +16,10 @@ use crate::properties::context::Limits;
 fn answers_stop_at_their_bound_and_go_on() {
     let mut context = Limits::default().context();
     let (mut connection, mut wire) = (Connection::default(), Vec::new());
-    let (mut calls, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut wire, &mut context));
+    let (mut calls, mut next) = (0, connection.receive(GET.repeat(2_000).as_slice(), &mut wire, &mut context));
     while next == Next::Again {
         let mut out = Vec::new();
-        next = connection.receive(&[], &mut out, &mut context);
+        next = connection.receive(NOTHING, &mut out, &mut context);
         assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
         wire.append(&mut out);
         calls += 1;
@@ -37,7 +37,7 @@ fn a_request_behind_answers_at_their_bound_is_read_next() {
     assert_eq!(connection.receive(GET, &mut out, &mut context), Next::Again);
     assert_eq!(out.len(), ANSWER_BYTES);
     out.clear();
-    assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Another));
+    assert_eq!(connection.receive(NOTHING, &mut out, &mut context), Next::Read(Waiting::Another));
     assert_eq!(answers::read(&out).len(), 1);
 }
 
@@ -74,49 +74,59 @@ fn nothing_is_read_behind_a_close() {
     }
 }
 
-/// The rest of a body of known length can be read to its final place.
-#[test]
-fn body_space_is_offered_for_the_rest_of_a_body() {
-    let body = message_of(100_000);
-    let request = post(&body);
-    let mut connection = TestConnection::new(&Limits::default());
-    assert!(connection.connection.body_space().is_none(), "there is no body");
-    let head_bytes = request.len() - body.len();
-    connection.feed(&request[..head_bytes + 10], Through::Input);
-    let space = connection.connection.body_space().expect("room for the rest");
-    assert!(space.len() == 10 && space.capacity() >= body.len());
-    assert!(space.capacity() < body.len() + 64, "and room for little more");
-    connection.feed(&request[head_bytes + 10..], Through::BodySpace);
-    assert!(connection.connection.body_space().is_none(), "the body has ended");
-    assert_eq!(connection.outcome().answers[0].status, 200);
+/// A read of these bytes that notes the length and the capacity of the body's final place, if that is offered.
+struct NotedRead<'b> {
+    bytes: &'b [u8],
+    space: &'b mut Option<(usize, usize)>,
 }
 
-/// A body that comes whole in one read needs no place of its own, and one that has begun or is longer does.
+impl<'b> Source<'b> for NotedRead<'b> {
+    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'b> {
+        *self.space = body.as_ref().map(|body| (body.len(), body.capacity()));
+        body.into_iter().for_each(|body| body.extend_from_slice(self.bytes));
+        Input::NOTHING
+    }
+}
+
+/// The rest of a body of known length can be read to its final place. A body that comes whole in one read needs none,
+/// and one that has begun or is longer does.
 #[test]
-fn body_space_is_offered_for_a_body_that_has_begun_or_is_long() {
-    for (body_bytes, begun_bytes, is_offered) in
-        [(READ_BYTES, 0, false), (READ_BYTES + 1, 0, true), (1_000, 0, false), (1_000, 1, true)]
-    {
-        let body = message_of(body_bytes);
-        let request = post(&body);
+fn the_final_place_is_offered_for_a_body_that_has_begun_or_is_long() {
+    for (body_bytes, begun_bytes, is_offered) in [
+        (READ_BYTES, 0, false),
+        (READ_BYTES + 1, 0, true),
+        (1_000, 0, false),
+        (1_000, 1, true),
+        (100_000, 10, true),
+        (1_000, 1_000, false),
+    ] {
+        let request = post(&message_of(body_bytes));
         let mut connection = TestConnection::new(&Limits::default());
         connection.feed(&request[..request.len() - body_bytes + begun_bytes], Through::Input);
-        assert_eq!(connection.connection.body_space().is_some(), is_offered, "{begun_bytes} of {body_bytes} bytes");
+        let mut space = None;
+        let read = NotedRead { bytes: &[], space: &mut space };
+        connection.connection.receive(read, &mut Vec::new(), &mut connection.context);
+        assert_eq!(space.is_some(), is_offered, "{begun_bytes} of {body_bytes} bytes");
+        if let Some((len, capacity)) = space {
+            assert!(len == begun_bytes && capacity >= body_bytes, "{begun_bytes} of {body_bytes} bytes");
+            assert!(capacity < body_bytes + 64, "there is room for little more");
+        }
     }
 }
 
 /// Bytes in the space behind the body are the next request. The allocator may give more space than was asked for.
 #[test]
-fn body_space_loses_nothing_behind_the_body() {
+fn bytes_behind_the_body_in_its_final_place_are_not_lost() {
     let requests = [post(&message_of(1_000)), post(MESSAGE), post(MESSAGE)[..10].to_vec()].concat();
     for first in [200, 500, 1_100] {
         let (mut context, mut out) = (Limits::default().context(), Vec::new());
         let mut connection = Connection::default();
         connection.receive(&requests[..first], &mut out, &mut context);
-        connection.body_space().expect("room for the rest").extend_from_slice(&requests[first..]);
-        assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Head));
+        let mut space = None;
+        let read = NotedRead { bytes: &requests[first..], space: &mut space };
+        assert_eq!(connection.receive(read, &mut out, &mut context), Next::Read(Waiting::Head));
         let statuses: Vec<_> = answers::read(&out).iter().map(|answer| answer.status).collect();
-        assert_eq!(statuses, [200, 200], "{first} bytes first");
+        assert_eq!((space.is_some(), statuses), (true, vec![200, 200]), "{first} bytes first");
     }
 }
 
@@ -188,7 +198,6 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
     let (head, body) = whole.split_at(whole.len() - message.len());
     let mut client = Connection::default();
     assert_eq!(client.receive(head, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
-    assert!(client.body_space().is_none(), "the body may need no place of its own");
     let mut out = Vec::new();
     client.receive(body, &mut out, &mut context);
     assert_eq!(answers::read(&out)[0].status, 200);
@@ -202,7 +211,7 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
         (begun.to_vec(), 503),
     ] {
         let mut out = Vec::new();
-        Connection::default().receive(&request, &mut out, &mut context);
+        Connection::default().receive(request.as_slice(), &mut out, &mut context);
         assert_eq!(answers::read(&out).last().map(|answer| answer.status), Some(status));
     }
 }

@@ -33,6 +33,26 @@ fn requests_that_came_while_the_process_was_stopped_are_answered() {
     }
 }
 
+/// A client that could send nothing during one pause and a part of a second can go on after another pause.
+#[test]
+fn each_of_several_pauses_gives_a_client_time() {
+    let gateway = Gateway::serve().arguments(TIMEOUTS).start();
+    let request = gateway.request(FINE).bytes();
+    // On a machine that holds up the test for a second, the client is late by itself: this is tried again.
+    let is_answered = (0..10).any(|_| {
+        let mut client = RawClient::connect(gateway.address());
+        assert!(client.send(&request[..20]));
+        for _ in 0..3 {
+            stop_while_idle(&gateway);
+            std::thread::sleep(PAUSE);
+            gateway.signal(Signal::CONT);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        client.send(&request[20..]) && status_line(&mut client) == "HTTP/1.1 200 OK"
+    });
+    assert!(is_answered);
+}
+
 /// Returns clients of the stopped gateway, each with the number of bytes of the request that it has sent: the first one
 /// none after an answer. Returns `None`, and lets the gateway go on, if it has answered one of them already.
 fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, RawClient); 4]> {

@@ -1,6 +1,6 @@
 //! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -105,4 +105,25 @@ fn a_client_that_never_finishes_its_request_does_not_delay_the_end() {
     slow.send(request.head());
     assert_eq!(slow.response().status, 100);
     assert_eq!(gateway.terminate().accepted, 0);
+}
+
+/// The process is stopped until after connections are cut off, and what comes meanwhile is there when it goes on.
+#[test]
+fn what_comes_around_the_cut_off_is_published_only_if_it_is_answered() {
+    let mut gateway = Gateway::serve().listen(free_address()).arguments(["--drain-timeout", "2"]).start();
+    let request = gateway.request(FINE).bytes();
+    let (begun, rest) = request.split_at(request.len() - 10);
+    let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();
+    clients.iter_mut().for_each(|client| client.exchange(&gateway.request(FINE)).assert_accepted());
+    gateway.signal(Signal::STOP);
+    clients.iter_mut().for_each(|client| client.send(begun));
+    gateway.signal(Signal::TERM);
+    gateway.signal(Signal::CONT);
+    gateway.wait_event("not-ready");
+    gateway.signal(Signal::STOP);
+    clients.iter_mut().for_each(|client| client.send(rest));
+    std::thread::sleep(Duration::from_secs(2));
+    gateway.signal(Signal::CONT);
+    let answered = clients.into_iter().filter_map(|mut client| client.try_response().ok()).count() as u64;
+    assert_eq!(gateway.expect_stopped().accepted, 50 + answered);
 }
