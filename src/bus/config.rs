@@ -8,8 +8,6 @@ use crate::sync::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;
-/// Default bound of that queue in bytes: what connections may hold of bodies. A queued message is such a body.
-pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
 /// Default bound of what libzmq holds for one hub that is dialled, in messages: 256 bodies of 1 MiB are 256 MiB.
 pub const PIPE_MESSAGES: u16 = 256;
 
@@ -48,9 +46,10 @@ pub struct BusConfig {
     pub payload_bytes: u64,
     /// Bound of the queue in messages, at least 1.
     pub queue_messages: usize,
-    /// Bound of the queue in bytes. Each message counts 256 bytes more than its content. A single message that is
+    /// Bound of the queue in bytes, which is that of the bodies that connections hold: a message that waits is such a
+    /// body. Each message counts 256 bytes more than its content. A single message that is
     /// larger than the bound is accepted when the queue is empty.
-    pub queue_bytes: usize,
+    pub buffered_bytes: usize,
     /// Messages that libzmq may hold for one hub that is connected to, at least 1.
     pub pipe_messages: u16,
     /// How long a message may wait for one subscriber while others are refused because of it; `None` for ever.
@@ -66,7 +65,7 @@ impl Default for BusConfig {
             max_peers: usize::MAX,
             payload_bytes: PAYLOAD_BYTES,
             queue_messages: QUEUE_MESSAGES,
-            queue_bytes: QUEUE_BYTES,
+            buffered_bytes: BUFFERED_BYTES,
             pipe_messages: PIPE_MESSAGES,
             stall_timeout: Some(STALL_TIMEOUT),
         }

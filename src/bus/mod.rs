@@ -35,8 +35,7 @@ pub use crate::message::publish::Unavailable;
 pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
 pub use config::{
-    BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES,
-    STALL_TIMEOUT,
+    BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };
 pub use endpoint::{Endpoint, EndpointFault};
 pub use inbox::{EndpointCounters, QueueCounters};

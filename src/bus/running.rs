@@ -66,7 +66,7 @@ impl Bus {
         let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some(), totals));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let first_dialled = for_subscribers.len();
-        let bounds = (config.queue_messages, config.queue_bytes);
+        let bounds = (config.queue_messages, config.buffered_bytes);
         let inbox = Inbox::new(bounds, waker, for_subscribers.into_iter(), config.connect.into_iter());
         let state = Arc::new(BusState::new(inbox, bound_state));
         let thread = BusThread {

@@ -128,8 +128,8 @@ pub struct ServeArguments {
     #[argh(switch)]
     pub events: bool,
     /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
-    #[argh(option, arg_name = "s", from_str_fn(seconds))]
-    pub stats: Option<Duration>,
+    #[argh(option, long = "stats", arg_name = "s", from_str_fn(seconds))]
+    pub stats_interval: Option<Duration>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,
@@ -172,17 +172,23 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "n", default = "DEFAULT_WORKERS", from_str_fn(size::<MAX_WORKERS>))]
     pub workers: usize,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, arg_name = "bytes", default = "BODY_BYTES", from_str_fn(count::<MAX_BODY_BYTES>))]
-    pub max_body: u64,
+    #[argh(option, long = "max-body", arg_name = "bytes", default = "BODY_BYTES", from_str_fn(count::<MAX_BODY_BYTES>))]
+    pub body_bytes: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, arg_name = "bytes", default = "HEAD_BYTES", from_str_fn(size::<MAX_HEAD_BYTES>))]
-    pub max_head: usize,
+    #[argh(option, long = "max-head", arg_name = "bytes", default = "HEAD_BYTES", from_str_fn(size::<MAX_HEAD_BYTES>))]
+    pub head_bytes: usize,
     /// most connections open at once (default: 10000)
     #[argh(option, arg_name = "n", default = "DEFAULT_CONNECTIONS", from_str_fn(count::<MAX_CONNECTIONS>))]
     pub max_connections: u64,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
-    #[argh(option, arg_name = "bytes", default = "BUFFERED_BYTES", from_str_fn(size::<MAX_BUFFERED_BYTES>))]
-    pub max_buffered: usize,
+    #[argh(
+        option,
+        long = "max-buffered",
+        arg_name = "bytes",
+        default = "BUFFERED_BYTES",
+        from_str_fn(size::<MAX_BUFFERED_BYTES>)
+    )]
+    pub buffered_bytes: usize,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
     #[argh(option, arg_name = "s", default = "Duration::from_secs(HEAD_TIMEOUT_S)", from_str_fn(seconds))]
     pub head_timeout: Duration,
@@ -196,8 +202,8 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "s", default = "Duration::from_secs(DEFAULT_DRAIN_TIMEOUT_S)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
-    #[argh(option, arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
-    pub queue: usize,
+    #[argh(option, long = "queue", arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
+    pub queue_messages: usize,
     /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
     /// then that subscriber is disconnected; 0 is never (default: 120)
     #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_zero))]

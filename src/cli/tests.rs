@@ -20,9 +20,9 @@ fn parse(line: &str) -> Result<Command, EarlyExit> {
 #[test]
 fn options_have_these_defaults() {
     let Ok(Command::Serve(serve)) = parse("serve") else { panic!() };
-    assert_eq!((serve.max_body, serve.max_head, serve.workers), (1_048_576, 16_384, 1));
-    assert_eq!((serve.max_connections, serve.max_buffered), (10_000, 67_108_864));
-    assert_eq!(serve.queue, 65_536);
+    assert_eq!((serve.body_bytes, serve.head_bytes, serve.workers), (1_048_576, 16_384, 1));
+    assert_eq!((serve.max_connections, serve.buffered_bytes), (10_000, 67_108_864));
+    assert_eq!(serve.queue_messages, 65_536);
     let timeouts = [serve.head_timeout, serve.body_timeout, serve.idle_timeout, serve.drain_timeout];
     assert_eq!(timeouts, [10, 30, 75, 5].map(Duration::from_secs));
     assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);

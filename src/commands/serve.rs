@@ -120,44 +120,33 @@ fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
-    let bus = bus_config(arguments)?;
-    let (listen, inherited) = listeners(&arguments.listen)?;
+    let &ServeArguments { head_bytes, body_bytes, buffered_bytes, max_connections, workers, io, .. } = arguments;
+    let &ServeArguments { check, vocabulary, encoding, .. } = arguments;
+    let &ServeArguments { drain_timeout, watch_stdin, watch_parent, stats_interval, .. } = arguments;
     let origins = &arguments.allow_origin;
     let origins = if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
         AllowedOrigins::Any
     } else {
         AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
     };
-    let policy = Policy {
-        head_bytes: arguments.max_head,
-        body_bytes: arguments.max_body,
-        rules: Rules { check: arguments.check, vocabulary: arguments.vocabulary },
-        encoding: arguments.encoding,
-        origins,
-    };
+    let policy = Policy { head_bytes, body_bytes, rules: Rules { check, vocabulary }, encoding, origins };
+    let bus = bus_config(arguments, policy.payload_bytes())?;
+    let (listen, inherited) = listeners(&arguments.listen)?;
     let timeouts =
         Timeouts { head: arguments.head_timeout, body: arguments.body_timeout, idle: arguments.idle_timeout };
-    let server = ServerConfig {
-        io: arguments.io,
-        workers: arguments.workers,
-        max_connections: arguments.max_connections,
-        buffered_bytes: arguments.max_buffered,
-        inherited,
-        policy,
-        timeouts,
-    };
+    let server = ServerConfig { io, workers, max_connections, buffered_bytes, inherited, policy, timeouts };
     Ok(GatewayConfig {
         listen,
         any_port: false,
         certificate: None,
         server,
-        drain_timeout: arguments.drain_timeout,
+        drain_timeout,
         bus,
         other_hub: None,
-        watch_stdin: arguments.watch_stdin,
-        watch_parent: arguments.watch_parent,
+        watch_stdin,
+        watch_parent,
         stops_at_hangup: false,
-        stats_interval: arguments.stats,
+        stats_interval,
     })
 }
 
@@ -222,7 +211,7 @@ fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
     ]
 }
 
-fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
+fn bus_config(arguments: &ServeArguments, payload_bytes: u64) -> Result<BusConfig, Failure> {
     let mut connect = arguments.connect.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
         connect.push(endpoint_to_connect(HUB_PUBLISHERS)?);
@@ -234,9 +223,9 @@ fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
         connect,
         bind,
         hub,
-        queue_messages: arguments.queue,
-        // Messages that wait in the queue are the bodies of answered requests, so the same bound applies to them.
-        queue_bytes: arguments.max_buffered,
+        payload_bytes,
+        queue_messages: arguments.queue_messages,
+        buffered_bytes: arguments.buffered_bytes,
         stall_timeout: Some(arguments.stall_timeout).filter(|time| !time.is_zero()),
         ..BusConfig::default()
     })

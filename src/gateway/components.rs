@@ -13,8 +13,6 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::shown_topic;
 use crate::gateway::signals::Signals;
 use crate::http::context::HttpTotals;
-use crate::http::policy::Policy;
-use crate::message::Encoding;
 use crate::server::counters::WorkerTotals;
 use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
@@ -47,8 +45,7 @@ impl Components {
         note_unknown: &TopicSink,
     ) -> Result<Self, Failure> {
         let start = |hub: Option<&HubEndpoints>| {
-            let payload_bytes = largest_payload_bytes(&config.server.policy);
-            let bus_config = BusConfig { hub: hub.cloned(), payload_bytes, ..config.bus.clone() };
+            let bus_config = BusConfig { hub: hub.cloned(), ..config.bus.clone() };
             let (emit, ready) = (Arc::clone(emit), Arc::clone(ready));
             Bus::start(bus_config, move |event| {
                 emit_bus_event(&emit, event);
@@ -143,15 +140,5 @@ fn report_bound(bus: &Bus, has_hub: bool, emit: &EventSink) {
     bind.iter().for_each(|endpoint| log(format_args!("subscribers may connect to {endpoint}")));
     if let [publishers, subscribers] = hub {
         log(format_args!("publishers may connect to {publishers}, subscribers to {subscribers}"));
-    }
-}
-
-/// Returns how long a payload that is published can be, since publishers of the hub may send as much. A body is longer
-/// than its payload by more than another vocabulary adds.
-fn largest_payload_bytes(policy: &Policy) -> u64 {
-    match policy.encoding {
-        Encoding::Json => policy.body_bytes,
-        // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
-        Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
     }
 }

@@ -23,6 +23,18 @@ pub struct Policy {
     pub origins: AllowedOrigins,
 }
 
+impl Policy {
+    /// Returns how long a payload that is published can be, in bytes. A body is longer than its payload by more than
+    /// another vocabulary adds.
+    pub fn payload_bytes(&self) -> u64 {
+        match self.encoding {
+            Encoding::Json => self.body_bytes,
+            // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
+            Encoding::Msgpack => self.body_bytes.saturating_mul(9) / 4,
+        }
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
