@@ -33,7 +33,7 @@ pub mod waker;
 
 pub use crate::message::publish::Unavailable;
 pub use crate::zmtp::SubscriberTotals;
-pub use bound::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
+pub use bound::{HubTotals, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
 pub use config::{
     BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };

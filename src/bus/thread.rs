@@ -172,7 +172,7 @@ impl BusThread {
             self.notices.bytes -= released.posted_weight_bytes;
         }
         self.note_held();
-        self.tell_subscriptions();
+        self.tell_subscriptions(now);
     }
 
     fn note_held(&self) {
@@ -182,7 +182,7 @@ impl BusThread {
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
-    fn tell_subscriptions(&mut self) {
+    fn tell_subscriptions(&mut self, now: Duration) {
         let of_dialled = self.dialled.iter_mut().map(|it| (Some(&it.link.address), &mut it.unsubscribed_topics));
         for (endpoint, topics) in of_dialled.chain([(None, &mut self.exchange.unsubscribed_topics)]) {
             for topic in topics.take_new() {
@@ -196,8 +196,9 @@ impl BusThread {
         for dialled in &self.dialled {
             log(format_args!("subscriptions at {}: {}", dialled.link.address, dialled.subscriptions));
         }
-        if self.server.is_some() {
+        if let Some(server) = &self.server {
             log(format_args!("subscriptions at the bound endpoints: {}", self.exchange.subscriptions));
+            server.log_late(&mut self.exchange, now);
         }
     }
 

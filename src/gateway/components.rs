@@ -123,10 +123,9 @@ fn emit_bus_event(emit: &EventSink, event: BusEvent) {
             log(format_args!("nobody subscribes to the topic \"{}\" at {place} so far", shown_topic(&topic)));
         }
         BusEvent::LostSubscriber(lost) => {
-            warning(format_args!("the bus disconnects a subscriber of {}: {}", lost.endpoint, lost.reason));
-            let (state, reason) = (BusEndpointState::Disconnected, lost.reason.to_string());
-            let (endpoint, lost) = (lost.endpoint.as_str(), lost.lost_messages);
-            emit(&Event::Subscriber { state, endpoint, reason: &reason, lost });
+            let (state, lost_messages) = (BusEndpointState::Disconnected, lost.lost_messages);
+            let (endpoint, peer, reason) = (lost.endpoint.as_str(), &lost.peer, &lost.reason);
+            emit(&Event::Subscriber { state, endpoint, peer, reason, lost: lost_messages });
         }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) enum Event<'a> {
     Subscriber {
         state: BusEndpointState,
         endpoint: &'a str,
+        /// The address that it had connected from or, over ipc, its process.
+        peer: &'a str,
         reason: &'a str,
         /// The most messages that it may have lost.
         lost: u64,
@@ -207,10 +209,11 @@ mod tests {
                 Event::Subscriber {
                     state: BusEndpointState::Disconnected,
                     endpoint: "tcp://h:1",
+                    peer: "1.2.3.4:5",
                     reason: "why",
                     lost: 256,
                 },
-                r#"{"event":"subscriber","state":"disconnected","endpoint":"tcp://h:1","reason":"why","lost":256}"#
+                r#"{"event":"subscriber","state":"disconnected","endpoint":"tcp://h:1","peer":"1.2.3.4:5","reason":"why","lost":256}"#
                     .into(),
             ),
             (Event::Ready, r#"{"event":"ready"}"#.into()),

@@ -31,7 +31,7 @@ const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x06, 0, 0, u32::MAX),
 ];
 
-/// The pause in accepting when no descriptors or memory are left: attempts that fail at once would take a whole core.
+/// The pause in accepting after an error, such as no descriptors left: attempts that fail at once would take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where to listen with sockets of our own.
@@ -180,26 +180,6 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-/// Returns whether only the connection failed, and not the listening socket. Linux passes on what the network has told
-/// of the connection, and firewalls refuse it with EPERM.
-pub(crate) fn is_of_connection(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::CONNABORTED
-            | Errno::HOSTDOWN
-            | Errno::HOSTUNREACH
-            | Errno::INTR
-            | Errno::NETDOWN
-            | Errno::NETUNREACH
-            | Errno::NONET
-            | Errno::NOPROTOOPT
-            | Errno::OPNOTSUPP
-            | Errno::PERM
-            | Errno::PROTO
-            | Errno::TIMEDOUT
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One worker thread: its event loop, and the tasks of its connections.
 
 use std::cell::RefCell;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::http::timing::{Ending, OFF_GRACE};
 use crate::server::connection::{self, ConnectionHandle, Entrance};
 use crate::server::inherited::InheritedSocket;
-use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
+use crate::server::listener::{ACCEPT_PAUSE, Listening};
 use crate::server::shared::{Mode, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
-use crate::sys::log::warning;
+use crate::sys::log::{LOG_PAUSE, warning};
+use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
 /// The time in which connections must end after they were cut off.
@@ -162,38 +163,34 @@ impl<S: Stream> Worker<S> {
         &self,
         listener: &T::Listener,
         is_ending: bool,
-        admit: impl Fn(OwnedFd, OwnedSemaphorePermit),
+        admit: impl Fn(OwnedFd, OwnedSemaphorePermit) -> io::Result<()>,
     ) {
-        let (mut failing, mut accepted) = (false, 0u32);
+        let (mut logged_at, mut accepted) = (None::<Instant>, 0u32);
         while is_ending || listener.acceptable().await.is_ok() {
             let permits = Arc::clone(&self.context.shared.permits);
             let Ok(permit) = permits.acquire_owned().await else { return };
-            let error = match listener.accept() {
-                Ok(socket) => {
-                    failing = false;
-                    admit(socket, permit);
+            match listener.accept().and_then(|socket| admit(socket, permit)) {
+                Ok(()) => {
                     accepted = accepted.wrapping_add(1);
                     if accepted.is_multiple_of(ACCEPT_BATCH) {
                         yield_now().await;
                     }
-                    continue;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock && is_ending => return,
                 // Another worker, or another process, has accepted the connection.
-                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                Err(error) => error,
-            };
-            drop(permit);
-            match Errno::from_io_error(&error) {
-                // The socket was shut down (accept(2): "not listening").
-                Some(Errno::INVAL | Errno::BADF) => return,
-                Some(error) if is_of_connection(error) => {}
-                _ => {
-                    if !std::mem::replace(&mut failing, true) {
-                        warning(format_args!("cannot accept connections for now: {error}"));
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => match Errno::from_io_error(&error) {
+                    // The socket was shut down (accept(2): "not listening").
+                    Some(Errno::INVAL | Errno::BADF) => return,
+                    Some(error) if is_of_connection(error) => {}
+                    _ => {
+                        if logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
+                            logged_at = Some(Instant::now());
+                            warning(format_args!("cannot accept connections for now: {error}"));
+                        }
+                        sleep(ACCEPT_PAUSE).await;
                     }
-                    sleep(ACCEPT_PAUSE).await;
-                }
+                },
             }
         }
     }
@@ -222,7 +219,7 @@ impl<S: Stream> Worker<S> {
         socket: OwnedFd,
         permit: OwnedSemaphorePermit,
         is_tcp: bool,
-    ) {
+    ) -> io::Result<()> {
         let now = self.context.shared.mode.borrow().clone();
         let tls = match now {
             Mode::Open { listening, tls, .. } => {
@@ -232,13 +229,13 @@ impl<S: Stream> Worker<S> {
             }
             Mode::Draining { token: Some(_), tls, .. } => tls,
             // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
-            Mode::Closed { .. } | Mode::Draining { .. } => return,
+            Mode::Closed { .. } | Mode::Draining { .. } => return Ok(()),
         };
         if is_tcp {
             // The option is not set on the inherited socket, whose other holders would feel it.
             let _ = set_tcp_nodelay(&socket, true);
         }
-        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, tls);
+        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, tls)
     }
 
     fn spawn(
@@ -247,11 +244,8 @@ impl<S: Stream> Worker<S> {
         entrance: Entrance,
         permit: OwnedSemaphorePermit,
         tls: Option<Arc<Acceptor>>,
-    ) {
-        let socket = match S::new(socket) {
-            Ok(socket) => socket,
-            Err(error) => return warning(format_args!("a worker cannot serve a connection: {error}")),
-        };
+    ) -> io::Result<()> {
+        let socket = S::new(socket)?;
         // A connection that came before its listener was closed gets its answer too.
         let mode = self.context.shared.mode.borrow();
         let is_ending = !matches!(*mode, Mode::Open { .. });
@@ -261,6 +255,7 @@ impl<S: Stream> Worker<S> {
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections.opened();
         spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp), key));
+        Ok(())
     }
 
     #[expect(clippy::manual_async_fn, reason = "see connection::run")]

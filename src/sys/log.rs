@@ -20,6 +20,9 @@ const WAITING_BYTES: usize = 256 * 1024;
 /// The time that a slow reader gets to read the last lines before the process ends.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// The shortest time between two lines that say the same of clients or peers, which may come in any number.
+pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(60);
+
 /// `None` in it means that the system provides no thread.
 static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();
 

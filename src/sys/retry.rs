@@ -15,6 +15,25 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
+/// Returns whether accept(2) fails with this error of a connection alone, so that the next one may be accepted at once.
+/// With any other error the same connection may fail again and again.
+pub(crate) fn is_of_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::INTR
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NONET
+            | Errno::NOPROTOOPT
+            | Errno::OPNOTSUPP
+            | Errno::PROTO
+            | Errno::TIMEDOUT
+    )
+}
+
 /// Calls `attempt` until it succeeds, fails for a reason that `is_temporary` does not accept, or has failed once
 /// `patience` has passed. Returns the last result.
 pub(crate) fn retry_until<T, E>(

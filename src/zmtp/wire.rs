@@ -113,6 +113,12 @@ impl SocketRole {
     }
 }
 
+impl fmt::Display for SocketRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Publishes { "publishers" } else { "subscribers" })
+    }
+}
+
 /// Checks what has arrived of a greeting. The first byte that does not fit decides, except that the name of another
 /// mechanism is awaited. The padding of the signature, the minor version and what follows the mechanism mean nothing.
 pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {

@@ -125,6 +125,12 @@ impl RawPeer {
         Ok(Self { socket: connect(&address(endpoint))? })
     }
 
+    /// Returns how the gateway names this peer: its address or, over ipc, this process.
+    pub(crate) fn name(&self) -> String {
+        let address = self.socket.local_addr().unwrap().as_socket();
+        address.map_or_else(|| format!("process {}", std::process::id()), |address| address.to_string())
+    }
+
     /// Connects to an endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much
     /// memory.
     pub(crate) fn connect_with_receive_buffer(endpoint: &str, bytes: usize) -> Self {

@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 use serde_json::Value;
 
 use super::PATIENCE;
-
-/// The number of the system call. It is the same on every architecture, as of all calls since kernel 5.1.
-const IO_URING_SETUP: i64 = 425;
 
 /// All that a child has written so far.
 #[derive(Clone, Debug, Default)]
@@ -71,20 +70,35 @@ fn run_by(mut shell: Command, script: &str, command: &Command) -> Command {
     shell
 }
 
-/// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with
-/// this error. A filter applies to the thread that sets it and to what that thread starts, so no unsafe code is needed
-/// between fork and exec.
-pub(crate) fn without_io_uring<T: Send>(errno: Errno, start: impl FnOnce() -> T + Send) -> T {
-    let refusal = SeccompAction::Errno(u32::try_from(errno.raw_os_error()).unwrap());
-    let rules = [(IO_URING_SETUP, Vec::new())].into();
-    let machine = std::env::consts::ARCH.try_into().expect("an architecture that seccompiler knows");
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
-    let program: BpfProgram = filter.try_into().unwrap();
-    let confined = || {
-        seccompiler::apply_filter(&program).expect("a filter can be set");
-        start()
-    };
-    std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
+/// A system call that the kernel refuses: always, or where an argument, given by its place, is at least so large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) call: i64,
+    pub(crate) argument: Option<(u8, u64)>,
+    pub(crate) errno: Errno,
+}
+
+impl Refusal {
+    pub(crate) fn of_io_uring(errno: Errno) -> Self {
+        Self { call: libc::SYS_io_uring_setup, argument: None, errno }
+    }
+
+    /// Calls `start` in a thread of its own, and refuses the call to it and to its children. A filter applies to the
+    /// thread that sets it and to what that thread starts, so no unsafe code is needed between fork and exec.
+    pub(crate) fn during<T: Send>(self, start: impl FnOnce() -> T + Send) -> T {
+        let action = SeccompAction::Errno(u32::try_from(self.errno.raw_os_error()).unwrap());
+        let condition = |(place, least)| SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ge, least);
+        let rules = self.argument.map(|argument| SeccompRule::new(vec![condition(argument).unwrap()]).unwrap());
+        let rules = [(self.call, rules.into_iter().collect())].into();
+        let machine = std::env::consts::ARCH.try_into().expect("an architecture that seccompiler knows");
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, machine).unwrap();
+        let program: BpfProgram = filter.try_into().unwrap();
+        let confined = || {
+            seccompiler::apply_filter(&program).expect("a filter can be set");
+            start()
+        };
+        std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
+    }
 }
 
 /// Runs a command that ends by itself with this status, and returns its output.

@@ -20,10 +20,11 @@ use crate::socket::Socket;
 use crate::world::{SLACK, World, check, note};
 
 /// Errors of accept(2) that are those of a connection.
-const CONNECTION_ERRORS: [Errno; 5] = [Errno::CONNABORTED, Errno::HOSTUNREACH, Errno::INTR, Errno::PERM, Errno::PROTO];
+const CONNECTION_ERRORS: [Errno; 4] = [Errno::CONNABORTED, Errno::HOSTUNREACH, Errno::INTR, Errno::PROTO];
 
 /// Errors of accept(2) after which nothing is accepted for a while.
-const LISTENER_ERRORS: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+const LISTENER_ERRORS: [Errno; 6] =
+    [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM];
 
 /// How long nothing is accepted then.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location, keepalive};
 use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::host;
+use crate::sys::retry::is_of_connection;
 use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::SocketRole;
+use crate::zmtp::{PeerTerm, SocketRole};
 
 /// Peers that the kernel connects before they are accepted. All peers may come back at once, and over TCP, one that
 /// finds no room waits for a second and more.
@@ -24,8 +25,10 @@ const BACKLOG: i32 = 1_024;
 /// Bytes that the kernel holds for a TCP peer and has not sent yet, whose age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
 const LAST_IPC_NUMBER: u32 = 100;
-/// The pause in accepting after the process had no descriptor left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// The pause in accepting after a peer was refused, since that comes back at once.
+const REFUSED_PAUSE: Duration = Duration::from_millis(10);
+/// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -44,10 +47,11 @@ pub(super) struct Listener {
 }
 
 pub(super) enum Accepted {
-    Connection(OwnedFd),
+    /// A connection, and over TCP the address of its peer.
+    Connection(OwnedFd, Option<SocketAddr>),
     Nobody,
-    /// No descriptor is left, so a connection was ended.
-    Refused,
+    /// None can be accepted. If that is for lack of a descriptor, a connection was ended.
+    Failed(Errno),
 }
 
 #[derive(Default)]
@@ -99,25 +103,51 @@ impl Listeners {
         let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
             return Accepted::Nobody;
         };
-        match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok(connection) => return Accepted::Connection(connection),
+        match acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((connection, peer)) => {
+                return Accepted::Connection(connection, peer.and_then(|peer| peer.try_into().ok()));
+            }
             Err(Errno::AGAIN) => listener.may_accept = false,
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+            Err(error) if is_of_connection(error) => {}
+            Err(error) => {
                 // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits
-                // can be refused. It would come back at once, so this is paced.
+                // can be refused.
                 self.spare = None;
                 let refused = accept_with(&listener.socket, SocketFlags::CLOEXEC).map(drop);
                 self.spare = spare();
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
-                    self.paused_until = now + ACCEPT_PAUSE;
-                    return Accepted::Refused;
+                    self.pause(now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE });
+                    return Accepted::Failed(error);
                 }
             }
-            // accept(2) returns the errors of the connection, so the next one may be accepted.
-            Err(_) => {}
         }
         Accepted::Nobody
+    }
+
+    /// Says where a socket of this type may connect instead of at this listener.
+    pub(super) fn where_fits(&self, socket_type: &PeerTerm, refused_at: &Listener) -> String {
+        let role = SocketRole::of_type(socket_type);
+        match self.all.iter().find(|listener| Some(listener.peers) == role) {
+            Some(listener) => format!("{} connect to {}", listener.peers, listener.endpoint),
+            None => format!("only {} connect there", refused_at.peers),
+        }
+    }
+
+    /// Accepts nobody for a while after a peer was refused.
+    pub(super) fn pause_after_refusal(&mut self, now: Duration) {
+        self.pause(now + REFUSED_PAUSE);
+    }
+
+    fn pause(&mut self, until: Duration) {
+        self.paused_until = self.paused_until.max(until);
+    }
+}
+
+impl Listener {
+    /// The name of its side of the bus.
+    pub(super) fn side(&self) -> String {
+        format!("{}' side", self.peers)
     }
 }
 

@@ -7,7 +7,7 @@ mod server;
 
 use crate::zmtp::MAX_SUBSCRIBERS;
 
-pub use reports::{HubTotals, LossReason, LostSubscriber, PeerTotals};
+pub use reports::{HubTotals, LostSubscriber, PeerTotals};
 
 pub(super) use reports::{HubCounters, PeerCounters, PeerReports};
 pub(super) use server::Server;

@@ -1,6 +1,8 @@
 //! One connection that a peer has made to an endpoint that we bound: its socket, and what the server knows of it.
 
+use std::fmt;
 use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, retry_on_intr};
@@ -27,6 +29,8 @@ pub(super) enum Phase {
 pub(super) struct Peer {
     pub(super) id: PeerId,
     socket: OwnedFd,
+    /// Where it has connected from over TCP.
+    address: Option<SocketAddr>,
     pub(super) listener: usize,
     pub(super) phase: Phase,
     /// What it may say next. It is not there while the peer is heard.
@@ -41,10 +45,17 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, socket: OwnedFd, listener: usize, session: PeerSession) -> Self {
+    pub(super) fn new(
+        id: PeerId,
+        socket: OwnedFd,
+        address: Option<SocketAddr>,
+        listener: usize,
+        session: PeerSession,
+    ) -> Self {
         Self {
             id,
             socket,
+            address,
             listener,
             phase: Phase::Handshake,
             session: Some(session),
@@ -118,6 +129,23 @@ impl Peer {
     /// Returns how many of the bytes written the other side has not acknowledged or, over ipc, not read.
     pub(super) fn unacknowledged_bytes(&self) -> u64 {
         ffi::unacknowledged_bytes(self.socket.as_fd())
+    }
+}
+
+/// The address from which the peer has connected or, over ipc, its process.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            // Where IPv4 arrives at a socket of IPv6, the address is mapped.
+            Some(address) => match address.ip().to_canonical() {
+                IpAddr::V4(ip) => SocketAddr::from((ip, address.port())).fmt(f),
+                IpAddr::V6(_) => address.fmt(f),
+            },
+            None => match ffi::peer_process(self.socket.as_fd()) {
+                Some(process) => write!(f, "process {process}"),
+                None => f.write_str("a process of another container"),
+            },
+        }
     }
 }
 

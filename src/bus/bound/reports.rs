@@ -1,21 +1,21 @@
 //! What is counted of peers, and what the log and the program are told of them.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::mem::{self, Discriminant};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
+use super::listener::Listeners;
 use crate::bus::endpoint::Endpoint;
 use crate::sync::counting::{Tally, counters};
-use crate::sys::log::warning;
-
-/// The shortest time between two lines of the log that say the same. Strangers may come in any number.
-const LOG_PAUSE: Duration = Duration::from_secs(60);
+use crate::sys::log::{LOG_PAUSE, warning};
+use crate::zmtp::PeerFault;
 
 counters! {
     /// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
     pub(in crate::bus) struct PeerCounters => PeerTotals {
-        /// Connections that ended because there was no place for them.
+        /// Connections that ended because there was no place for them, and failed attempts to accept one.
         refused: Tally,
         /// Peers past their handshake that were disconnected because they broke the protocol, or sent a long message
         /// too slowly while others waited.
@@ -44,82 +44,89 @@ counters! {
 pub struct LostSubscriber {
     /// The endpoint that it had connected to.
     pub endpoint: Endpoint,
-    /// Why it was disconnected.
-    pub reason: LossReason,
+    /// The address that it had connected from or, over ipc, its process.
+    pub peer: String,
+    /// Why it was disconnected: a sentence about it.
+    pub reason: String,
     /// How many messages it has lost, at most.
     pub lost_messages: u64,
 }
 
-/// Why a subscriber was disconnected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossReason {
-    /// It held others up: a message has waited for it for longer than this.
-    Stalled(Duration),
-    /// It broke the protocol.
-    BrokenProtocol,
-}
-
-impl fmt::Display for LossReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stalled(after) => {
-                let after_s = after.as_secs_f64();
-                write!(f, "a message waited for it for longer than {after_s} s while others were refused")
-            }
-            Self::BrokenProtocol => f.write_str("it broke ZMTP 3, the protocol of ZeroMQ"),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What is beyond a bound, or breaks a rule.
+#[derive(Debug)]
 pub(super) enum Excess {
+    /// A connection that cannot be accepted, or not be watched.
+    Accept(io::Error),
     Place,
-    Descriptor,
     Handshakes,
-    Stranger,
-    BrokenProtocol,
+    Stranger(PeerFault),
+    BrokenProtocol(PeerFault),
     SlowMessage,
     Subscription,
 }
+
+/// Of several that say the same, one line is logged for each listener.
+type LogKey = (usize, Discriminant<Excess>, Option<Discriminant<PeerFault>>);
 
 #[derive(Default)]
 pub(in crate::bus) struct PeerReports {
     pub(in crate::bus) counters: Arc<PeerCounters>,
     pub(in crate::bus) hub_counters: Arc<HubCounters>,
-    logged_at: HashMap<Excess, Duration>,
+    logged_at: HashMap<LogKey, Duration>,
     /// Subscribers that were disconnected, until the program is told.
     pub(in crate::bus) lost: Vec<LostSubscriber>,
 }
 
 impl PeerReports {
-    /// Counts what is beyond a bound, and logs it unless that was done a short time ago. Returns whether it was logged.
-    pub(super) fn report(&mut self, excess: Excess, now: Duration) -> bool {
+    /// Counts what somebody at a listener has beyond a bound, and logs it unless that was done a short time ago.
+    /// Returns whether it was logged.
+    pub(super) fn report(
+        &mut self,
+        excess: &Excess,
+        who: &dyn fmt::Display,
+        (listeners, at): (&Listeners, usize),
+        now: Duration,
+    ) -> bool {
         let PeerCounters { refused, disconnected, subscriptions_refused, .. } = &*self.counters;
-        let (counter, text) = match excess {
-            Excess::Place => (Some(refused), "the bus refuses peers: as many as it may have are connected"),
-            Excess::Descriptor => (Some(refused), "the bus refuses peers: no descriptor is left"),
-            Excess::Handshakes => (
-                Some(refused),
-                "the bus ends the oldest connection that does not speak: as many as may be are in their handshake",
-            ),
-            Excess::Stranger => {
-                (None, "the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ, or does not fit")
-            }
-            Excess::BrokenProtocol => (Some(disconnected), "the bus disconnects a peer that breaks the protocol"),
-            Excess::SlowMessage => (
-                Some(disconnected),
-                "the bus disconnects a publisher that sends a long message slower than 128 kB/s while others wait",
-            ),
-            Excess::Subscription => {
-                (Some(subscriptions_refused), "the bus ignores a subscription that is beyond its bounds")
-            }
+        let (counter, fault) = match excess {
+            Excess::Accept(_) | Excess::Place | Excess::Handshakes => (Some(refused), None),
+            Excess::Stranger(fault) => (None, Some(fault)),
+            Excess::BrokenProtocol(fault) => (Some(disconnected), Some(fault)),
+            Excess::SlowMessage => (Some(disconnected), None),
+            Excess::Subscription => (Some(subscriptions_refused), None),
         };
         counter.into_iter().for_each(|counter| counter.add(1));
-        let is_due = self.logged_at.get(&excess).is_none_or(|at| now.saturating_sub(*at) >= LOG_PAUSE);
-        if is_due {
-            self.logged_at.insert(excess, now);
-            warning(format_args!("{text}"));
+        let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
+        let is_due = self.logged_at.get(&key).is_none_or(|at| now.saturating_sub(*at) >= LOG_PAUSE);
+        let Some(listener) = listeners.all.get(at).filter(|_| is_due) else { return false };
+        self.logged_at.insert(key, now);
+        let here = &listener.endpoint;
+        match excess {
+            Excess::Accept(error) => warning(format_args!("the bus cannot accept {who} at {here}: {error}")),
+            Excess::Place => {
+                warning(format_args!("the bus refuses {who} at {here}: as many peers as it may have are connected"))
+            }
+            Excess::Handshakes => warning(format_args!(
+                "the bus refuses {who} at {here}, which does not speak: as many as may be are in their handshake"
+            )),
+            Excess::Stranger(PeerFault::SocketType(kind)) => {
+                let hint = listeners.where_fits(kind, listener);
+                warning(format_args!(
+                    "the bus refuses {who}: a {kind} socket at the {} {here}; {hint}",
+                    listener.side()
+                ));
+            }
+            Excess::Stranger(fault) => warning(format_args!("the bus refuses {who} at {here}, which {fault}")),
+            Excess::BrokenProtocol(fault) => {
+                warning(format_args!("the bus disconnects {who} at {here}, which {fault}"));
+            }
+            Excess::SlowMessage => warning(format_args!(
+                "the bus disconnects {who} at {here}, which sends a long message slower than 128 kB/s while others wait"
+            )),
+            Excess::Subscription => {
+                warning(format_args!("the bus ignores a subscription of {who} at {here}, which is beyond its bounds"));
+            }
         }
-        is_due
+        true
     }
 }

@@ -5,19 +5,21 @@
 mod inbound;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::Places;
 use super::listener::{Accepted, Listeners};
 use super::peer::{Peer, PeerId, Phase};
-use super::reports::{Excess, LossReason, LostSubscriber, PeerReports};
+use super::reports::{Excess, LostSubscriber, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::{Poller, Ready};
 use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::sys::log::{log, warning};
 use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::{Exchange, GREETING, PeerSession, PlaceSet, Reservations, SocketRole};
+use crate::zmtp::{Exchange, GREETING, Origin, PeerSession, PlaceSet, Reservations, SocketRole};
 
 /// Connections that are accepted from one listener in a turn.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -30,6 +32,12 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a peer that gets nothing more is waited for.
 const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long the oldest message must have waited for a subscriber that is listed as late.
+const LATE_AFTER: Duration = Duration::from_secs(1);
+
+/// Late subscribers that are listed, at most.
+const LOGGED_LATE: usize = 20;
 
 #[derive(Default)]
 pub(in crate::bus) struct Server {
@@ -129,9 +137,9 @@ impl Server {
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 match self.listeners.accept(index, now) {
-                    Accepted::Connection(socket) => self.greet(socket, index, poller, now),
-                    Accepted::Refused => {
-                        self.reports.report(Excess::Descriptor, now);
+                    Accepted::Connection(socket, address) => self.greet(socket, address, index, poller, now),
+                    Accepted::Failed(error) => {
+                        self.reports.report(&Excess::Accept(error.into()), &"peers", (&self.listeners, index), now);
                     }
                     Accepted::Nobody => break,
                 }
@@ -140,11 +148,16 @@ impl Server {
         self.listeners.may_accept(now)
     }
 
-    fn greet(&mut self, socket: OwnedFd, listener: usize, poller: &Poller, now: Duration) {
+    fn greet(&mut self, socket: OwnedFd, address: Option<SocketAddr>, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
-        let mut peer = Peer::new(self.next_id, socket, listener, PeerSession::new(role, self.payload_bytes));
+        let mut peer = Peer::new(self.next_id, socket, address, listener, PeerSession::new(role, self.payload_bytes));
         // A new connection has room for it.
-        if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) || poller.watch(peer.as_fd(), peer.id).is_err() {
+        if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) {
+            return;
+        }
+        if let Err(error) = poller.watch(peer.as_fd(), peer.id) {
+            self.listeners.pause_after_refusal(now);
+            self.report(&Excess::Accept(error), &peer, now);
             return;
         }
         self.next_id += 1;
@@ -153,8 +166,7 @@ impl Server {
         if self.handshakes.len() > self.places.handshakes
             && let Some((oldest, _)) = self.handshakes.pop_front()
         {
-            self.reports.report(Excess::Handshakes, now);
-            self.end(oldest);
+            self.end_for(&Excess::Handshakes, oldest, now);
         }
     }
 
@@ -172,10 +184,23 @@ impl Server {
         is_more
     }
 
+    fn subscriber_at(&self, place: u8) -> Option<&Peer> {
+        self.peers.get(self.subscribers.get(usize::from(place))?.as_ref()?)
+    }
+
     /// Returns whether one of the subscribers at these places has no room.
     pub(in crate::bus) fn is_blocked(&self, places: PlaceSet) -> bool {
-        let peer_at = |place: u8| self.peers.get(self.subscribers.get(usize::from(place))?.as_ref()?);
-        places.iter().filter_map(peer_at).any(|peer| !peer.is_writable)
+        places.iter().filter_map(|place| self.subscriber_at(place)).any(|peer| !peer.is_writable)
+    }
+
+    /// Logs the subscribers for which the oldest message has waited for a while.
+    pub(in crate::bus) fn log_late(&self, exchange: &mut Exchange, now: Duration) {
+        let [posted, forwarded] =
+            [Origin::Posted, Origin::Forwarded].map(|origin| exchange.overdue(origin, LATE_AFTER, now));
+        let late = posted.iter().chain(forwarded.iter().filter(|place| !posted.contains(*place)));
+        for (place, peer) in late.filter_map(|place| Some((place, self.subscriber_at(place)?))).take(LOGGED_LATE) {
+            log(format_args!("{} messages wait for the subscriber {peer}", exchange.waiting_at(place)));
+        }
     }
 
     pub(in crate::bus) fn disconnect(
@@ -189,18 +214,34 @@ impl Server {
             let id = self.subscribers.get(usize::from(place)).copied().flatten();
             let Some(peer) = id.and_then(|id| self.peers.remove(&id)) else { continue };
             self.reports.counters.stalled.add(1);
-            self.report_lost(&peer, LossReason::Stalled(stall_timeout), exchange);
+            let after_s = stall_timeout.as_secs_f64();
+            let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
+            warning(format_args!("the bus disconnects the subscriber {peer}: {reason}"));
+            self.report_lost(&peer, reason, exchange);
             self.close(peer, now);
         }
         self.forget_left(exchange);
     }
 
-    fn report_lost(&mut self, peer: &Peer, reason: LossReason, exchange: &mut Exchange) {
+    /// Reports to the program that a subscriber is disconnected.
+    fn report_lost(&mut self, peer: &Peer, reason: String, exchange: &mut Exchange) {
         let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         let Phase::Subscriber(place) = peer.phase else { return };
         exchange.acknowledged(place, peer.unacknowledged_bytes());
-        let endpoint = listener.endpoint.clone();
-        self.reports.lost.push(LostSubscriber { endpoint, reason, lost_messages: exchange.lost(place) });
+        let (endpoint, peer, lost_messages) = (listener.endpoint.clone(), peer.to_string(), exchange.lost(place));
+        self.reports.lost.push(LostSubscriber { endpoint, peer, reason, lost_messages });
+    }
+
+    /// Counts what a peer does, and logs it unless that was done a short time ago. Returns whether it was logged.
+    fn report(&mut self, excess: &Excess, peer: &Peer, now: Duration) -> bool {
+        self.reports.report(excess, peer, (&self.listeners, peer.listener), now)
+    }
+
+    fn end_for(&mut self, excess: &Excess, id: PeerId, now: Duration) {
+        if let Some(mut peer) = self.peers.remove(&id) {
+            self.report(excess, &peer, now);
+            self.leave(&mut peer);
+        }
     }
 
     pub(in crate::bus) fn stop_accepting(&mut self) {

@@ -83,6 +83,19 @@ pub(crate) fn unacknowledged_bytes(connection: BorrowedFd<'_>) -> u64 {
     u64::try_from(bytes).unwrap_or_default()
 }
 
+/// Returns the process that has connected a Unix socket, or `None` if this process cannot see it, as one of another
+/// container.
+pub(crate) fn peer_process(connection: BorrowedFd<'_>) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `bytes` bytes to the address.
+    let status = unsafe {
+        libc::getsockopt(connection.as_raw_fd(), level, option, (&raw mut peer).cast::<c_void>(), &raw mut bytes)
+    };
+    u32::try_from(peer.pid).ok().filter(|&process| status == 0 && process > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -123,6 +136,14 @@ mod tests {
         assert!(unacknowledged_bytes(left.as_fd()) >= 100);
         right.read_exact(&mut [0; 100]).unwrap();
         assert_eq!(unacknowledged_bytes(left.as_fd()), 0);
+    }
+
+    #[test]
+    fn a_unix_socket_has_the_process_that_has_connected_it_and_one_of_tcp_has_none() {
+        let (left, _right) = UnixStream::pair().unwrap();
+        assert_eq!(peer_process(left.as_fd()), Some(std::process::id()));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(peer_process(listener.as_fd()), None);
     }
 
     #[test]

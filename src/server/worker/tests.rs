@@ -122,7 +122,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
         let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
         let waker = task::Waker::from(Arc::clone(&state));
         assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-        worker.spawn(socket, Entrance { is_inherited: false, is_tcp: true }, permit, None);
+        worker.spawn(socket, Entrance { is_inherited: false, is_tcp: true }, permit, None).unwrap();
         let held = async {
             while state.budget.hold(BUDGET_BYTES).is_some() {
                 tokio::task::yield_now().await;
@@ -147,7 +147,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-        worker.spawn(socket, Entrance { is_inherited: true, is_tcp: true }, permit, None);
+        worker.spawn(socket, Entrance { is_inherited: true, is_tcp: true }, permit, None).unwrap();
         // The task sees that the worker drains before the client sends.
         tokio::task::yield_now().await;
         write!(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();

@@ -1,13 +1,16 @@
-//! A gateway whose peers ask for nothing takes no processor time, also while it has no descriptor for those that come.
+//! A gateway whose peers ask for nothing takes no processor time, also while it cannot serve those that come.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::endurance::take_all_descriptors;
+use crate::support::process::Refusal;
 use crate::support::{
-    Client, Gateway, Message, RawPeer, Subscriber, Task, cpu_ticks, eventually, is_over, limit_descriptors,
-    raise_descriptors, side_by_side,
+    Client, Gateway, Message, RawClient, RawPeer, Subscriber, Task, cpu_ticks, eventually, hub_endpoints, is_over,
+    limit_descriptors, raise_descriptors, side_by_side,
 };
 
 /// The ports whose peers are watched.
@@ -108,5 +111,42 @@ fn without_descriptors_peers_are_refused_and_cost_no_processor_time() {
         assert!(ticks_while_waiting <= IDLE_TICKS, "{ticks_while_waiting} ticks while peers wait");
         assert!(ticks_while_refusing <= REFUSING_TICKS, "{ticks_while_refusing} ticks while peers come back");
         rig.assert_unharmed("no descriptors");
+    });
+}
+
+/// A security module may refuse to accept, and the kernel may watch no more descriptors. The filter leaves those that
+/// the gateway needs for its start.
+#[test]
+fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
+    const HELD: u64 = 300;
+    let accept = |errno| Refusal { call: libc::SYS_accept4, argument: None, errno };
+    // The descriptor that is added is the third argument.
+    let watch = Refusal { call: libc::SYS_epoll_ctl, argument: Some((2, HELD)), errno: Errno::NOSPC };
+    raise_descriptors();
+    side_by_side([accept(Errno::ACCESS), accept(Errno::PERM), watch], |refusal| {
+        let (_directory, [_, endpoint]) = hub_endpoints();
+        let builder = Gateway::serve().io("epoll", "epoll").bind(&endpoint).arguments(["--head-timeout", "600"]);
+        let mut gateway = builder.refused(refusal).start();
+        let held = if refusal.argument.is_some() { HELD } else { 8 };
+        let _clients: Vec<_> = (0..held).map(|_| RawClient::connect(gateway.address())).collect();
+        let coming_back = (0..8).map(|_| {
+            let endpoint = endpoint.clone();
+            Task::start(move |over| come_back(&endpoint, over))
+        });
+        let coming_back: Vec<_> = coming_back.collect();
+        let error = std::io::Error::from(refusal.errno);
+        for line in ["the bus cannot accept", "cannot accept connections for now"] {
+            gateway.expect_log(&format!("warning: {line}"));
+        }
+        let ticks = ticks(&gateway);
+        drop(coming_back);
+        let lines = gateway.log();
+        let lines: Vec<_> = lines.lines().filter(|line| line.ends_with(&error.to_string())).collect();
+        println!("{refusal:?}: {ticks} ticks, {lines:#?}");
+        assert_eq!(lines.len(), 2, "{lines:#?}");
+        assert!(ticks <= REFUSING_TICKS, "{refusal:?}: {ticks} ticks");
+        let peers = gateway.stats()["peers"].take();
+        assert!(peers["refused"].as_u64().is_some_and(|refused| refused > 0), "{peers}");
+        gateway.terminate();
     });
 }

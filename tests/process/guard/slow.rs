@@ -63,6 +63,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         let late =
             if is_small { RawPeer::connect_with_receive_buffer(endpoint, 1) } else { RawPeer::connect(endpoint) };
         let late = subscribed(late, OWN_TOPIC);
+        let name = late.name();
         let lateness = Lateness::watch();
         let reading = Task::start(move |over| read_little(late, most_bytes, over));
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
@@ -87,7 +88,8 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         let missed = accepted_before.saturating_sub(received);
         assert!((missed..=accepted).contains(&lost), "{lost} lost, at least {missed} and at most {accepted}");
         assert_eq!(rig.gateway.stats()["peers"]["stalled"], 1);
-        rig.gateway.expect_log("disconnects a subscriber");
+        assert_eq!(event["peer"], name.as_str());
+        rig.gateway.expect_log(&format!("the bus disconnects the subscriber {name}"));
         assert_received(&rig, &poster.accepted);
         rig.assert_unharmed("a subscriber that holds others up");
     });

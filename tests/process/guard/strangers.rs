@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use crate::support::{Gateway, Message, Process, RawPeer, eventually, side_by_side, skip};
+use super::rig::{Endpoints, OWN_TOPIC, Rig, SIDES, Side, Transport};
+use crate::support::{Gateway, Message, Process, RawPeer, eventually, handshake, side_by_side, skip};
 
 /// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
 fn v1_message(topic: &str, payload: &str) -> Vec<u8> {
@@ -41,13 +41,13 @@ fn strangers() -> Vec<(&'static str, Vec<u8>)> {
         ("ZMTP 1.0 subscriber", b"\x01\x00\x02\x00\x01".to_vec()),
         ("ZMTP 2.0 publisher", v2(1, b"\x01\x08stranger\x00\x02{}")),
         ("ZMTP 2.0 subscriber", v2(2, b"\x00\x01\x01")),
-        ("ZMTP 3 with another mechanism", b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00PLAIN".repeat(4)),
+        ("ZMTP 3 with another mechanism", [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00CURVE", &[0; 200][..]].concat()),
         ("TLS", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", &[7; 600][..]].concat()),
         ("noise", (0..2_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
     ]
 }
 
-/// Each stranger is disconnected, which the log says once, and what the subscriber receives next is what the gateway
+/// Each stranger is disconnected, which the log says once of each kind, and what the subscriber receives next is what the gateway
 /// publishes next.
 #[test]
 fn strangers_get_nothing_from_a_port_of_the_bus() {
@@ -64,9 +64,58 @@ fn strangers_get_nothing_from_a_port_of_the_bus() {
                 rig.assert_served();
             }
         }
-        rig.gateway.expect_log("does not speak ZMTP 3");
-        assert_eq!(rig.gateway.log().matches("does not speak ZMTP 3").count(), 1, "{}", rig.gateway.log());
+        for endpoint in rig.endpoints.all() {
+            let line = format!("at {endpoint}, which does not speak ZMTP 3");
+            rig.gateway.expect_log(&line);
+            assert_eq!(rig.gateway.log().matches(&line).count(), 1, "{}", rig.gateway.log());
+        }
         rig.assert_unharmed("strangers");
+    });
+}
+
+/// One of 256 peers cannot be found without its name.
+#[test]
+fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
+    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
+    side_by_side(ports, |(side, transport)| {
+        let mut rig = Rig::open(side, transport);
+        let Endpoints { publishers, subscribers } = rig.endpoints.clone();
+        let expect_refused = |endpoint: &str, bytes: &[u8], why: &str| {
+            let mut peer = RawPeer::connect(endpoint);
+            let name = peer.name();
+            peer.send(bytes);
+            peer.read_to_end();
+            rig.gateway.expect_log(&format!("warning: the bus refuses {name}{why}"));
+        };
+        for (what, is) in [
+            ("GET", "does not speak ZMTP 3, the protocol of ZeroMQ"),
+            ("ZMTP 1.0 subscriber", "speaks ZMTP 1, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            ("ZMTP 2.0 subscriber", "speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            ("ZMTP 3 with another mechanism", "uses the security mechanism CURVE, and only NULL is supported"),
+        ] {
+            let (_, bytes) = strangers().into_iter().find(|(name, _)| *name == what).unwrap();
+            expect_refused(&subscribers, &bytes, &format!(" at {subscribers}, which {is}"));
+        }
+        let hint = match &publishers {
+            Some(publishers) => format!("publishers connect to {publishers}"),
+            None => "only subscribers connect there".to_owned(),
+        };
+        let why = format!(": a PUB socket at the subscribers' side {subscribers}; {hint}");
+        expect_refused(&subscribers, &handshake("PUB").concat(), &why);
+        if let Some(publishers) = &publishers {
+            let why =
+                format!(": a SUB socket at the publishers' side {publishers}; subscribers connect to {subscribers}");
+            expect_refused(publishers, &handshake("SUB").concat(), &why);
+        }
+
+        let mut broken = RawPeer::speaking(&subscribers, "SUB");
+        broken.send_all(b"\x80\0");
+        broken.read_to_end();
+        let event = rig.gateway.wait_event("subscriber");
+        assert_eq!((&event["peer"], &event["lost"]), (&broken.name().into(), &0.into()), "{event}");
+        assert_eq!(event["reason"], "it breaks ZMTP 3, the protocol of ZeroMQ");
+        rig.gateway.expect_log(&format!("the bus disconnects {} at {subscribers}, which breaks", broken.name()));
+        rig.assert_unharmed("peers that do not fit");
     });
 }
 

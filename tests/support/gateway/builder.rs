@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::{ANY_PORT, Gateway, assert_failed};
 use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, after, binary, copy_binary, with_file_at, without_io_uring};
+use crate::support::process::{Process, Refusal, after, binary, copy_binary, with_file_at};
 use crate::support::settings_file::{SettingsFile, enabled, token};
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
@@ -21,7 +21,7 @@ pub(crate) struct Builder {
     token: String,
     io: &'static str,
     expected_io: &'static str,
-    io_uring_refusal: Option<Errno>,
+    refusal: Option<Refusal>,
     script: Option<String>,
     user: Option<u32>,
     file_at: Option<(&'static str, PathBuf)>,
@@ -42,7 +42,7 @@ impl Builder {
             token,
             io: io_mode(),
             expected_io: io_mode(),
-            io_uring_refusal: None,
+            refusal: None,
             script: None,
             user: None,
             file_at: None,
@@ -126,8 +126,13 @@ impl Builder {
     }
 
     /// Starts the gateway where the kernel answers `io_uring_setup` with this error.
-    pub(crate) fn io_uring_refused_with(mut self, errno: Errno) -> Self {
-        self.io_uring_refusal = Some(errno);
+    pub(crate) fn io_uring_refused_with(self, errno: Errno) -> Self {
+        self.refused(Refusal::of_io_uring(errno))
+    }
+
+    /// Starts the gateway where the kernel refuses a system call.
+    pub(crate) fn refused(mut self, refusal: Refusal) -> Self {
+        self.refusal = Some(refusal);
         self
     }
 
@@ -184,9 +189,9 @@ impl Builder {
         command.stdin(self.stdin);
         let (stdout, stderr) = (self.stdout, self.stderr);
         let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, |_line| false);
-        let process = match self.io_uring_refusal {
+        let process = match self.refusal {
             None => spawn(),
-            Some(errno) => without_io_uring(errno, spawn),
+            Some(refusal) => refusal.during(spawn),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
         let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);

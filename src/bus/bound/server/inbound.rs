@@ -5,9 +5,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::super::peer::{Peer, PeerId, Phase};
-use super::super::reports::{Excess, LossReason};
+use super::super::reports::Excess;
 use super::{READ_BUFFER_BYTES, Server};
-use crate::zmtp::{Exchange, PeerEvent, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready};
+use crate::zmtp::{Exchange, PeerEvent, PeerFault, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready};
 
 /// Bytes that are read from another peer at once. They hold some hundred subscriptions.
 const READ_BYTES: usize = 8 * 1024;
@@ -101,12 +101,12 @@ impl Server {
         self.unfinished_bytes -= session.unfinished_bytes();
         self.reservations.received(peer.id, read.len());
         let result = session.receive(read, &mut |event| self.handle(peer, event, exchange, now));
-        if result.is_err() {
-            self.report_fault(peer, exchange, now);
+        if let Err(fault) = result {
+            self.report_fault(peer, fault, exchange, now);
             return false;
         }
         if session.is_ready() && peer.phase == Phase::Handshake {
-            self.reports.report(Excess::Place, now);
+            self.report(&Excess::Place, peer, now);
             return false;
         }
         self.unfinished_bytes += session.unfinished_bytes();
@@ -115,11 +115,12 @@ impl Server {
     }
 
     /// Reports a peer that does not speak the protocol, a subscriber to the program as often as to the log.
-    fn report_fault(&mut self, peer: &Peer, exchange: &mut Exchange, now: Duration) {
+    fn report_fault(&mut self, peer: &Peer, fault: PeerFault, exchange: &mut Exchange, now: Duration) {
+        let reason = format!("it {fault}");
         if peer.phase == Phase::Handshake {
-            self.reports.report(Excess::Stranger, now);
-        } else if self.reports.report(Excess::BrokenProtocol, now) {
-            self.report_lost(peer, LossReason::BrokenProtocol, exchange);
+            self.report(&Excess::Stranger(fault), peer, now);
+        } else if self.report(&Excess::BrokenProtocol(fault), peer, now) {
+            self.report_lost(peer, reason, exchange);
         }
     }
 
@@ -130,14 +131,14 @@ impl Server {
             (PeerEvent::Ready, _) => self.enter(peer, exchange),
             (PeerEvent::Subscribe(prefix), Phase::Subscriber(place)) => {
                 if exchange.subscriptions.subscribe(place, prefix).is_err() {
-                    self.reports.report(Excess::Subscription, now);
+                    self.report(&Excess::Subscription, peer, now);
                 }
             }
             (PeerEvent::Cancel(prefix), Phase::Subscriber(place)) => {
                 exchange.subscriptions.cancel(place, prefix);
             }
             (PeerEvent::RefusedSubscription, Phase::Subscriber(_)) => {
-                self.reports.report(Excess::Subscription, now);
+                self.report(&Excess::Subscription, peer, now);
             }
             (PeerEvent::LongMessage(bytes), Phase::Publisher) => self.reservations.announce(peer.id, bytes),
             (PeerEvent::Message(message), Phase::Publisher) => {
@@ -189,8 +190,7 @@ impl Server {
         let is_drained = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
         let may_be_late = |id| !exchange.is_full() && self.peers.get(&id).is_some_and(is_drained);
         for id in self.reservations.take_late(now, may_be_late) {
-            self.reports.report(Excess::SlowMessage, now);
-            self.end(id);
+            self.end_for(&Excess::SlowMessage, id, now);
         }
     }
 }
