@@ -3,18 +3,20 @@
 //! one by one, it takes ten system calls for a message.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::waker::Waker;
 
 /// Longest wait in one call: the kernel's older system call takes at most some 24 days. A caller may wait again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-const EVENTS_AT_ONCE: usize = 64;
+/// More than sockets can be ready at once, so that one call returns all.
+const EVENTS_AT_ONCE: usize = 1_024;
 
 /// The data of an epoll event.
 const WAKER: u64 = 0;
@@ -25,14 +27,21 @@ pub(super) const FIRST_TOKEN: u64 = 2;
 
 const ENDED: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-pub(crate) struct Poller(OwnedFd);
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    /// What has changed at watched sockets.
+    changes: Vec<Ready>,
+}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The later ones tell more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitEnd {
     /// The time was over.
     TimedOut,
     /// The waker was set, or a watched socket is ready, and no socket of libzmq is.
     Waker,
+    /// A signal has interrupted the wait, perhaps the one that continues a stopped process.
+    Interrupted,
     /// A socket of libzmq may have something to read, or room to write.
     Sockets,
 }
@@ -51,7 +60,7 @@ pub(crate) struct Ready {
 impl Poller {
     /// Creates a poller that waits for `waker` alone. Each wake ends one wait; the waker need not be cleared.
     pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
-        let poller = Self(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let poller = Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, changes: Vec::new() };
         poller.add_as(waker.as_fd(), WAKER, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(poller)
     }
@@ -72,31 +81,32 @@ impl Poller {
     }
 
     fn add_as(&self, socket: BorrowedFd<'_>, data: u64, flags: epoll::EventFlags) -> io::Result<()> {
-        Ok(epoll::add(&self.0, socket, epoll::EventData::new_u64(data), flags)?)
+        Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(data), flags)?)
     }
 
-    /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever. What has changed
-    /// at watched sockets is appended to `ready`.
-    pub(crate) fn wait(&self, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
-        let left = until.map(|at| at.saturating_duration_since(Instant::now()).min(LONGEST_WAIT));
-        let waited = self.wait_once(left, ready);
-        // A signal has interrupted the wait, perhaps that which continues a stopped process. What happened meanwhile is
-        // looked at before anything else.
-        waited.or_else(|_| self.wait_once(Some(Duration::ZERO), ready)).unwrap_or(WaitEnd::Sockets)
+    /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever.
+    pub(crate) fn wait(&mut self, until: Option<Instant>) -> WaitEnd {
+        self.wait_for(until.map(|at| at.saturating_duration_since(Instant::now())))
     }
 
-    fn wait_once(&self, left: Option<Duration>, ready: &mut Vec<Ready>) -> Result<WaitEnd, Errno> {
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let nothing = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(WAKER) };
-        let mut events = [nothing; EVENTS_AT_ONCE];
-        let count = epoll::wait(&self.0, &mut events, timeout.as_ref())?;
-        let mut end = if count == 0 { WaitEnd::TimedOut } else { WaitEnd::Waker };
-        for event in events.iter().take(count) {
+    /// Looks what has happened, and does not wait.
+    pub(super) fn look(&mut self) -> WaitEnd {
+        self.wait_for(Some(Duration::ZERO))
+    }
+
+    fn wait_for(&mut self, time: Option<Duration>) -> WaitEnd {
+        let timeout = time.and_then(|time| Timespec::try_from(time.min(LONGEST_WAIT)).ok());
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS_AT_ONCE];
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout.as_ref()) else {
+            return WaitEnd::Interrupted;
+        };
+        let mut end = if events.is_empty() { WaitEnd::TimedOut } else { WaitEnd::Waker };
+        for event in events {
             let flags = event.flags;
             match event.data.u64() {
                 WAKER => {}
                 LIBZMQ => end = WaitEnd::Sockets,
-                token => ready.push(Ready {
+                token => self.changes.push(Ready {
                     token,
                     may_read: flags.intersects(!epoll::EventFlags::OUT),
                     may_write: flags.contains(epoll::EventFlags::OUT),
@@ -104,45 +114,79 @@ impl Poller {
                 }),
             }
         }
-        Ok(end)
+        end
+    }
+
+    /// Returns what has changed at watched sockets since the last call.
+    pub(super) fn changes(&mut self) -> impl Iterator<Item = Ready> {
+        self.changes.drain(..)
     }
 }
 
-/// How much longer than meant the time between two turns may be. The work of a turn takes some milliseconds.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The longest work between two looks at the clock that is believed: a turn takes a few milliseconds. After a longer
+/// one, its processor time counts.
+const LONG_WORK: Duration = Duration::from_millis(5);
 
-/// The time since the start of the thread. A process that was stopped by a signal has written to nobody meanwhile, so
-/// the time between two turns counts only as far as the thread meant to wait, and a moment longer.
+/// The time since the start of the thread, without the pauses of the process, in which it has written to nobody: what
+/// it meant to wait counts, and what it has worked. A wait that a signal interrupts, as the one that continues a
+/// stopped process does, counts nothing.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
     looked_at: Instant,
-    /// Until when the thread meant to wait; `None` if without an end.
-    until: Option<Instant>,
+    /// The processor time of the thread when it was last read, and the time since then.
+    processor_time: Duration,
+    since_read: Duration,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        let looked_at = Instant::now();
-        Self { now: Duration::ZERO, looked_at, until: Some(looked_at) }
+        let (now, looked_at) = (Duration::ZERO, Instant::now());
+        Self { now, looked_at, processor_time: Duration::ZERO, since_read: Duration::ZERO }
     }
 
-    /// Waits as [`Poller::wait`] does, and takes note of how long that was meant to be.
-    pub(super) fn wait(&mut self, poller: &Poller, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
-        self.until = until;
-        poller.wait(until, ready)
+    /// Waits as [`Poller::wait`] does. After an interruption it looks what has happened.
+    pub(super) fn wait(&mut self, poller: &mut Poller, until: Option<Instant>) -> WaitEnd {
+        self.advance();
+        let meant = until.map(|until| until.saturating_duration_since(self.looked_at));
+        let end = poller.wait_for(meant);
+        let most = if end == WaitEnd::Interrupted { Some(Duration::ZERO) } else { meant };
+        self.end_wait(Instant::now(), most);
+        if end == WaitEnd::Interrupted { poller.look().max(end) } else { end }
     }
 
-    pub(super) fn now(&mut self) -> Duration {
-        self.advance_to(Instant::now())
+    /// Counts the work since the last call, or since the end of the last wait.
+    pub(super) fn advance(&mut self) {
+        self.end_work(Instant::now(), || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default());
     }
 
-    fn advance_to(&mut self, now: Instant) -> Duration {
-        let elapsed = now.saturating_duration_since(self.looked_at);
-        let meant = self.until.map_or(elapsed, |until| until.saturating_duration_since(self.looked_at) + PAUSE);
-        self.now += elapsed.min(meant);
-        self.looked_at = now;
+    /// Returns the time at the end of the last wait, or of the last call of [`Clock::advance`].
+    pub(super) fn now(&self) -> Duration {
         self.now
+    }
+
+    fn end_wait(&mut self, now: Instant, most: Option<Duration>) {
+        let elapsed = self.elapse(now);
+        self.now += most.map_or(elapsed, |most| most.min(elapsed));
+    }
+
+    fn end_work(&mut self, now: Instant, processor_time: impl FnOnce() -> Duration) {
+        let since_read = self.since_read;
+        let mut worked = self.elapse(now);
+        if worked > LONG_WORK {
+            let processor_time = processor_time();
+            // What was worked since the last reading is at most the time since then.
+            worked = worked.min(processor_time.saturating_sub(self.processor_time + since_read));
+            (self.processor_time, self.since_read) = (processor_time, Duration::ZERO);
+        }
+        self.now += worked;
+    }
+
+    fn elapse(&mut self, now: Instant) -> Duration {
+        let elapsed = now.saturating_duration_since(self.looked_at);
+        self.looked_at = now;
+        self.since_read += elapsed;
+        elapsed
     }
 
     /// Returns when it is `time`, if there is no pause until then.
@@ -165,13 +209,13 @@ mod tests {
     #[test]
     fn a_set_waker_ends_one_wait_and_the_time_ends_the_next() {
         let waker = Waker::new().unwrap();
-        let (poller, mut ready) = (Poller::new(&waker).unwrap(), Vec::new());
+        let mut poller = Poller::new(&waker).unwrap();
         for _ in 0..2 {
             waker.wake();
-            assert_eq!(poller.wait(None, &mut ready), WaitEnd::Waker);
-            assert_eq!(poller.wait(soon(), &mut ready), WaitEnd::TimedOut);
+            assert_eq!(poller.wait(None), WaitEnd::Waker);
+            assert_eq!(poller.wait(soon()), WaitEnd::TimedOut);
         }
-        assert!(ready.is_empty());
+        assert_eq!(poller.changes().count(), 0);
     }
 
     #[test]
@@ -180,23 +224,22 @@ mod tests {
         let [left, right] = [zmq::PAIR; 2].map(|kind| context.socket(kind).unwrap());
         left.bind("inproc://wait").unwrap();
         right.connect("inproc://wait").unwrap();
-        let poller = Poller::new(&waker).unwrap();
+        let mut poller = Poller::new(&waker).unwrap();
         poller.add(crate::bus::ffi::descriptor(&right).unwrap()).unwrap();
         while right.recv_bytes(zmq::DONTWAIT).is_ok() {}
-        assert_eq!(poller.wait(soon(), &mut Vec::new()), WaitEnd::TimedOut);
+        assert_eq!(poller.wait(soon()), WaitEnd::TimedOut);
         left.send("message", 0).unwrap();
-        assert_eq!(poller.wait(None, &mut Vec::new()), WaitEnd::Sockets);
+        assert_eq!(poller.wait(None), WaitEnd::Sockets);
     }
 
     #[test]
     fn each_change_at_a_watched_socket_is_told_once() {
-        let (poller, mut ready) = (Poller::new(&Waker::new().unwrap()).unwrap(), Vec::new());
+        let mut poller = Poller::new(&Waker::new().unwrap()).unwrap();
         let (mut ours, mut peer) = UnixStream::pair().unwrap();
         poller.watch(ours.as_fd(), 7).unwrap();
         let mut next = || {
-            ready.clear();
-            let end = poller.wait(soon(), &mut ready);
-            (end, ready.first().map(|ready| (ready.token, ready.may_read, ready.may_write)))
+            let end = poller.wait(soon());
+            (end, poller.changes().next().map(|ready| (ready.token, ready.may_read, ready.may_write)))
         };
         assert_eq!(next(), (WaitEnd::Waker, Some((7, false, true))));
         assert_eq!(next(), (WaitEnd::TimedOut, None));
@@ -210,18 +253,48 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_takes_no_time() {
+    fn waits_count_as_long_as_they_were_meant_and_work_as_long_as_it_took() {
+        let ms = Duration::from_millis;
         let mut clock = Clock::new();
-        let start = clock.looked_at;
-        let at = |ms| start + Duration::from_millis(ms);
-        let [ten, hour] = [10, 3_600_000].map(Duration::from_millis);
-        assert_eq!(clock.advance_to(at(10)), ten);
-        clock.until = Some(at(30));
-        assert_eq!(clock.advance_to(start + hour), ten + Duration::from_millis(20) + PAUSE);
-        clock.until = Some(start + 2 * hour);
-        assert_eq!(clock.instant_of(clock.now + ten), start + hour + ten);
-        assert_eq!(clock.advance_to(start + hour + ten), 2 * ten + Duration::from_millis(20) + PAUSE);
-        clock.until = None;
-        assert_eq!(clock.advance_to(start + 3 * hour), 2 * hour + ten + Duration::from_millis(20) + PAUSE);
+        let (start, mut elapsed, mut expected) = (clock.looked_at, Duration::ZERO, Duration::ZERO);
+        let mut check = |clock: &Clock, took: Duration, counted: Duration| {
+            (elapsed, expected) = (elapsed + took, expected + counted);
+            assert_eq!((clock.now, clock.instant_of(clock.now + ms(1))), (expected, start + elapsed + ms(1)));
+            start + elapsed
+        };
+        let hour = ms(3_600_000);
+        for (took, most, counted) in [
+            (ms(10), None, ms(10)),
+            (hour, Some(ms(30)), ms(30)),
+            (ms(20), Some(hour), ms(20)),
+            (ms(90), Some(ms(0)), ms(0)),
+        ] {
+            clock.end_wait(clock.looked_at + took, most);
+            check(&clock, took, counted);
+        }
+        // The processor time is read after 3,600,120 ms of waits, and then after 0, 3 and 1 ms of short work and waits.
+        let mut processor_time = ms(0);
+        for (took, processor, counted) in [
+            (ms(400), ms(4), ms(0)),
+            (ms(400), ms(6), ms(6)),
+            (ms(3), ms(3), ms(3)),
+            (ms(400), ms(20), ms(20)),
+            (ms(30), ms(30), ms(30)),
+        ] {
+            processor_time += processor;
+            clock.end_work(clock.looked_at + took, || processor_time);
+            check(&clock, took, counted);
+        }
+    }
+
+    /// A thread that always works must judge at some time.
+    #[test]
+    fn a_thread_that_works_without_a_pause_has_a_clock_that_goes() {
+        let mut clock = Clock::new();
+        while clock.now() < Duration::from_millis(50) {
+            let turn_ends = Instant::now() + 3 * LONG_WORK;
+            while Instant::now() < turn_ends {}
+            clock.advance();
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
 use super::inbox::{Notices, PostedMessage};
 use super::link::{Dialled, LinkStatus};
-use super::poller::{Clock, Poller, Ready, WaitEnd};
+use super::poller::{Clock, Poller, WaitEnd};
 use super::state::BusState;
 use crate::sys::log::log;
 use crate::sys::memory::{Holder, MEMORY};
@@ -78,13 +78,14 @@ impl BusThread {
     /// Runs until the queue is closed and all is written, or the deadline of the stop has passed.
     pub(super) fn run(mut self) {
         schedule_as_batch();
-        let (mut may_have_events, mut ready) = (true, Vec::new());
+        let mut is_more = true;
         loop {
+            let end = self.look(is_more);
             let now = self.clock.now();
-            if may_have_events {
+            if end != WaitEnd::Waker || self.dialled.iter().any(|dialled| dialled.is_full) {
                 self.read_events();
             }
-            let mut is_more = self.turn(now);
+            is_more = self.turn(now);
             // What happened at the sockets was looked at, and what there was room for was written, so that a pause of
             // the process counts for nobody.
             is_more |= self.end_stalled(now);
@@ -92,13 +93,33 @@ impl BusThread {
             if self.is_finished(is_more, now) {
                 break;
             }
-            let end = self.wait(is_more, now, &mut ready);
-            may_have_events = end != WaitEnd::Waker || self.dialled.iter().any(|dialled| dialled.is_full);
-            if let Some(server) = &mut self.server {
-                ready.drain(..).for_each(|ready| server.on_ready(&ready));
-            }
         }
         self.close();
+    }
+
+    /// Takes what was posted, and then looks what has happened: what arrived before a message was posted is read before
+    /// the message is matched. Waits until something happens or is due if there is nothing to do.
+    fn look(&mut self, is_more: bool) -> WaitEnd {
+        self.notices = self.state.inbox.take(&mut self.batch, !is_more);
+        // To send a message may have consumed the edge that would have announced an event.
+        let may_wait = self.notices.is_parked && !(self.has_sent && self.read_events());
+        let mut end = if may_wait {
+            let until = self.next_deadline();
+            self.clock.wait(&mut self.poller, until)
+        } else {
+            self.clock.advance();
+            self.poller.look()
+        };
+        if self.notices.is_parked {
+            self.notices = self.state.inbox.take(&mut self.batch, false);
+            if self.server.is_some() && !self.batch.is_empty() {
+                end = end.max(self.poller.look());
+            }
+        }
+        if let Some(server) = &mut self.server {
+            self.poller.changes().for_each(|ready| server.on_ready(&ready));
+        }
+        end
     }
 
     /// Reads the events of the dialled sockets. Returns whether one of them was connected or disconnected.
@@ -118,9 +139,11 @@ impl BusThread {
         has_changed
     }
 
-    /// Takes messages from the queue, hands them over, works for peers. Returns whether there is more to do at once.
+    /// Reads from peers, matches messages, and hands them over. Returns whether there is more to do at once.
     fn turn(&mut self, now: Duration) -> bool {
-        self.notices = self.state.inbox.take(&mut self.batch, false);
+        if let Some(server) = &mut self.server {
+            server.take_in(&mut self.exchange, &self.poller, now);
+        }
         for posted in self.batch.drain(..self.batch.len().min(BATCH_MESSAGES as usize)) {
             self.exchange.post(posted.message, posted.weight_bytes, now);
         }
@@ -131,7 +154,7 @@ impl BusThread {
             is_more |= handed == BATCH_MESSAGES;
         }
         if let Some(server) = &mut self.server {
-            is_more |= server.turn(&mut self.exchange, &self.poller, now);
+            is_more |= server.give_out(&mut self.exchange, now);
         }
         is_more
     }
@@ -234,33 +257,25 @@ impl BusThread {
         self.dialled.into_iter().for_each(|dialled| dialled.close(stop_at));
         if let Some(server) = &mut self.server {
             server.close_all(&mut self.exchange, self.clock.now());
-            let mut ready = Vec::new();
             loop {
                 let now = self.clock.now();
-                let is_more = server.turn(&mut self.exchange, &self.poller, now);
+                server.take_in(&mut self.exchange, &self.poller, now);
+                let is_more = server.give_out(&mut self.exchange, now);
                 if server.is_empty() || is_over(stop_at) {
                     break;
                 }
                 let due = if is_more { Some(now) } else { server.deadline(now) };
                 let until = due.map(|due| self.clock.instant_of(due)).into_iter().chain(stop_at).min();
-                self.clock.wait(&self.poller, until, &mut ready);
-                ready.drain(..).for_each(|ready| server.on_ready(&ready));
+                self.clock.wait(&mut self.poller, until);
+                self.poller.changes().for_each(|ready| server.on_ready(&ready));
             }
         }
         drop(self.context); // blocks until everything is sent or the time is over
     }
 
-    /// Looks what has happened, and waits until something happens or is due if there is nothing more to do.
-    fn wait(&mut self, is_more: bool, now: Duration, ready: &mut Vec<Ready>) -> WaitEnd {
-        // To send a message may have consumed the edge that would have announced an event.
-        self.notices = self.state.inbox.take(&mut self.batch, !is_more);
-        let may_wait = self.notices.is_parked && !(self.has_sent && self.read_events());
-        let until = if may_wait { self.next_deadline(now) } else { Some(Instant::now()) };
-        self.clock.wait(&self.poller, until, ready)
-    }
-
     /// Returns when the thread must work even if nothing happens.
-    fn next_deadline(&mut self, now: Duration) -> Option<Instant> {
+    fn next_deadline(&mut self) -> Option<Instant> {
+        let now = self.clock.now();
         let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
         let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(|dialled| dialled.is_full);
         let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);

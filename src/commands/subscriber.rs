@@ -103,7 +103,7 @@ impl Subscriber {
                 return None;
             }
             let until = self.links.iter().filter_map(Link::deadline).chain(until).min();
-            self.poller.wait(until, &mut Vec::new());
+            self.poller.wait(until);
         }
     }
 

@@ -119,12 +119,15 @@ impl Server {
         }
     }
 
-    /// Works for each peer that is ready, a bounded time in all. Returns whether there is more to do at once.
-    pub(in crate::bus) fn turn(&mut self, exchange: &mut Exchange, poller: &Poller, now: Duration) -> bool {
-        let mut is_more = self.accept(poller, now);
+    /// Accepts connections, and reads from each peer that is ready, a bounded time in all.
+    pub(in crate::bus) fn take_in(&mut self, exchange: &mut Exchange, poller: &Poller, now: Duration) {
+        self.accept(poller, now);
         self.read(exchange, now);
-        // What was read is written in the same turn, or it would wait for the next event.
-        is_more |= self.write(exchange);
+    }
+
+    /// Writes to each peer that is ready, and ends those that are overdue. Returns whether there is more to do at once.
+    pub(in crate::bus) fn give_out(&mut self, exchange: &mut Exchange, now: Duration) -> bool {
+        let mut is_more = self.listeners.may_accept(now) | self.write(exchange);
         self.end_overdue(now);
         self.forget_left(exchange);
         // Who was not looked at may have commands that can be written, or, after a write, may be read again.
@@ -132,8 +135,8 @@ impl Server {
         is_more || self.readable.iter().any(|id| self.may_read(*id, exchange))
     }
 
-    /// Accepts connections, some from each listener. Returns whether more may wait.
-    fn accept(&mut self, poller: &Poller, now: Duration) -> bool {
+    /// Accepts connections, some from each listener.
+    fn accept(&mut self, poller: &Poller, now: Duration) {
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 match self.listeners.accept(index, now) {
@@ -145,7 +148,6 @@ impl Server {
                 }
             }
         }
-        self.listeners.may_accept(now)
     }
 
     fn greet(&mut self, socket: OwnedFd, address: Option<SocketAddr>, listener: usize, poller: &Poller, now: Duration) {
@@ -162,6 +164,9 @@ impl Server {
         }
         self.next_id += 1;
         self.handshakes.push_back((peer.id, now + HANDSHAKE_TIMEOUT));
+        // What it has sent already is read in this turn.
+        peer.is_queued = true;
+        self.readable.push_back(peer.id);
         self.peers.insert(peer.id, peer);
         if self.handshakes.len() > self.places.handshakes
             && let Some((oldest, _)) = self.handshakes.pop_front()
@@ -329,7 +334,7 @@ impl Server {
         }
     }
 
-    /// Returns when [`Server::turn`] must be called even if nothing happens.
+    /// Returns when [`Server::give_out`] must be called even if nothing happens.
     pub(in crate::bus) fn deadline(&self, now: Duration) -> Option<Duration> {
         let handshake = self.handshakes.front().map(|(_, deadline)| *deadline);
         let closing = self.closing.front().map(|(_, until)| *until);

@@ -233,3 +233,27 @@ fn a_pause_of_the_gateway_counts_for_nobody() {
         rig.assert_unharmed("a pause");
     });
 }
+
+/// A subscriber reads nothing while the gateway is stopped again and again, and everything afterwards. The gateway runs
+/// for much less than its stall timeout, and is stopped for twice as long.
+#[test]
+fn many_short_pauses_count_for_nobody() {
+    const PAUSES: u32 = 20;
+    const TIME: Duration = Duration::from_millis(400);
+    let mut rig = Rig::with_short_queue(Side::Bind, PAUSES * TIME / 2);
+    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
+    let slow = subscribed(slow, OWN_TOPIC);
+    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+    let posting = Task::start(|over| poster.post_until(over));
+    wait_refused(&mut rig);
+    for _ in 0..PAUSES {
+        pause(&rig, TIME);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let slow = SlowReader::start(slow, Duration::ZERO);
+    let poster = posting.finish();
+    slow.assert_receives(&poster.accepted);
+    assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
+    assert_received(&rig, &poster.accepted);
+    rig.assert_unharmed("many short pauses");
+}

@@ -32,10 +32,9 @@ impl Server {
     /// Reads from the peers that may have something to read, in rotation.
     pub(super) fn read(&mut self, exchange: &mut Exchange, now: Duration) {
         self.left_bytes = TURN_BYTES;
-        for _ in 0..self.readable.len() {
-            if self.left_bytes == 0 {
-                break;
-            }
+        let mut left_peers = self.readable.len();
+        while left_peers > 0 && self.left_bytes > 0 {
+            left_peers -= 1;
             let Some(id) = self.readable.pop_front() else { break };
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             if peer.write_commands(exchange).is_err() {
@@ -48,7 +47,13 @@ impl Server {
                         self.leave(&mut peer);
                         continue;
                     }
-                    ReadEnd::More => self.readable.push_back(id),
+                    ReadEnd::More => {
+                        self.readable.push_back(id);
+                        // What has arrived counts before what is posted, but the message of a publisher does not.
+                        if peer.phase != Phase::Publisher {
+                            left_peers = self.readable.len();
+                        }
+                    }
                     ReadEnd::Drained => peer.is_queued = false,
                 }
                 self.peers.insert(id, peer);
