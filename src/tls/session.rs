@@ -235,10 +235,7 @@ counted_enum! {
             "no-common-parameters",
             "the client shares no cipher suite, group, signature scheme or application protocol with the gateway",
         ),
-        ServerName = (
-            "server-name",
-            "the server name that the client sends is none; it must have no port",
-        ),
+        ServerName = ("server-name", "the server name that the client sends is none; it must have no port"),
         /// Another alert of the client.
         Alert = ("alert", "the client sent an alert; its log may tell why"),
         PlainHttp = ("plain-http", "the client speaks http; its URL must begin with https:"),
