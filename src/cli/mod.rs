@@ -31,11 +31,6 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("-V", "--version"),
 ];
 
-/// The most edits between a word and the one that it is taken to be a mistake for, and the characters for each of them:
-/// a short word has few.
-const MEANT_EDITS: usize = 3;
-const CHARACTERS_PER_EDIT: usize = 3;
-
 /// Why the program ends before it runs a command.
 #[derive(Debug)]
 pub enum EarlyExit {
@@ -124,12 +119,8 @@ fn port_alone(error: &str) -> Option<String> {
 
 fn near<'a>(unknown: &str, words: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == unknown).map(|(_, option)| *option);
-    if let Some(found) = synonym.and_then(|synonym| words.clone().find(|word| *word == synonym)) {
-        return Some(found);
-    }
-    let letters = unknown.trim_start_matches('-').chars().count();
-    let most = MEANT_EDITS.min(letters.div_ceil(CHARACTERS_PER_EDIT));
-    nearest(unknown, words).filter(|word| strsim::osa_distance(unknown, word) <= most)
+    let same = synonym.and_then(|synonym| words.clone().find(|word| *word == synonym));
+    same.or_else(|| nearest(unknown, words))
 }
 
 /// Returns the command or option that the word `unknown` was likely meant to be.

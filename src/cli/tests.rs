@@ -218,19 +218,3 @@ fn help_and_version_are_not_usage_errors() {
         assert!(matches!(parse(line), Err(EarlyExit::Help(_))), "{line}");
     }
 }
-
-#[test]
-fn the_candidate_with_the_fewest_edits_is_the_nearest() {
-    let nearest = |text| nearest(text, ["serve", "demo", "listen"].into_iter());
-    for mistyped in ["sevre", "serv", "server", "Serve", "sserve", "serve"] {
-        assert_eq!(nearest(mistyped), Some("serve"), "{mistyped}");
-    }
-    assert_eq!((nearest("lsiten"), nearest("dem")), (Some("listen"), Some("demo")));
-}
-
-#[test]
-fn the_first_of_equally_near_candidates_is_returned() {
-    assert_eq!(nearest("--c", ["--a", "--b"].into_iter()), Some("--a"));
-    assert_eq!(nearest("", ["b", "a", ""].into_iter()), Some(""));
-    assert_eq!(nearest("x", [].into_iter()), None);
-}

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::message::{Check, Encoding, Vocabulary};
+use crate::sync::mistyped;
 use crate::sys::Io;
 
 /// Returns a whole number from 1 to `MAX`.
@@ -64,6 +65,13 @@ fn is_origin(text: &str) -> bool {
     is_scheme && is_port && is_host
 }
 
+/// The most edits between a word and the one that it is taken to be a mistake for.
+const MISTYPED_EDITS: usize = 4;
+
+pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    mistyped::nearest(text, words, MISTYPED_EDITS)
+}
+
 /// When `listen` prints in colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
@@ -80,14 +88,8 @@ fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
         return Ok(*value);
     }
     let names = choices.iter().map(|(known, _)| *known);
-    let meant = nearest(name, names.clone()).unwrap_or_default();
-    Err(format!("it is none of {} (did you mean {meant}?)", names.collect::<Vec<_>>().join(", ")))
-}
-
-/// Returns the candidate that the fewest edits make of `text`, and the first of several such. An edit inserts, removes
-/// or replaces a character, or exchanges two that are side by side.
-pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.min_by_key(|candidate| strsim::osa_distance(text, candidate))
+    let meant = nearest(name, names.clone()).map(|meant| format!(" (did you mean {meant}?)"));
+    Err(format!("it is none of {}{}", names.collect::<Vec<_>>().join(", "), meant.unwrap_or_default()))
 }
 
 pub(super) fn check(text: &str) -> Result<Check, String> {

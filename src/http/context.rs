@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Status};
 use crate::message::publish::{MIN_SHARED_BYTES, Payload, Publish, Unavailable};
-use crate::message::{self, Check, Rules};
+use crate::message::{self, Check, Fault};
 use crate::sync::counting::{Tally, TallyOf, counters};
 use crate::sync::limits::Budget;
 use crate::sync::token::Token;
@@ -49,18 +49,12 @@ impl<P: Publish> Context<P> {
     /// (`--max-body`): no message keeps a larger buffer than that.
     pub(super) fn publish(&mut self, body: Input<'_>) -> Result<(), Problem> {
         let Policy { rules, encoding, body_bytes, .. } = self.policy;
-        let message = match message::parse(body.bytes, rules) {
-            Ok(message) => message,
-            Err(fault) => {
-                // What only a strict check refuses is a topic that is not known.
-                if rules.check == Check::Strict
-                    && let Ok(message) = message::parse(body.bytes, Rules::default())
-                {
-                    self.unknown_topic(message.topic());
-                }
-                return Err(Problem::Message(fault));
+        let message = message::parse(body.bytes, rules).map_err(|fault| {
+            if let Fault::UnknownTopic { topic, .. } = &fault {
+                self.unknown_topic(topic);
             }
-        };
+            Problem::Message(fault)
+        })?;
         let encoded = message.encode(encoding).map_err(Problem::Message)?;
         let (anew, copied);
         let payload = match (encoded, body.buffer) {
@@ -84,7 +78,7 @@ impl<P: Publish> Context<P> {
         Ok(())
     }
 
-    fn unknown_topic(&mut self, topic: &str) {
+    fn unknown_topic(&self, topic: &str) {
         self.counters.messages.unknown_topics.add(1);
         if self.policy.rules.check != Check::Envelope {
             self.publisher.note_unknown(topic);
@@ -153,7 +147,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::message::{Encoding, Vocabulary};
+    use crate::message::{Encoding, Rules, Vocabulary};
     use crate::sync::counting::sum;
 
     #[derive(Default)]

@@ -137,9 +137,7 @@ impl Problem {
                 (Status::ServiceUnavailable, kind, format!("{why}; nothing was published").into())
             }
             Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.to_string().into()),
-            Self::Message(fault @ Fault::NotMessage { .. }) => {
-                (Status::UnprocessableContent, "not-a-message", fault.to_string().into())
-            }
+            Self::Message(fault) => (Status::UnprocessableContent, "not-a-message", fault.to_string().into()),
             Self::Timeout(part) => {
                 (Status::RequestTimeout, "timeout", format!("the {part} took too long to arrive").into())
             }

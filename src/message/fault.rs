@@ -28,6 +28,13 @@ pub enum Fault {
         /// What the fault is.
         reason: String,
     },
+    /// The body is a message, but its topic is not known, and the check is strict (status 422).
+    UnknownTopic {
+        /// The topic.
+        topic: String,
+        /// The known topic that it is likely a mistake for.
+        nearest: Option<&'static str>,
+    },
 }
 
 impl Fault {
@@ -60,6 +67,7 @@ impl Fault {
         match self {
             Self::NotJson { .. } => None,
             Self::NotMessage { pointer, .. } => Some(pointer),
+            Self::UnknownTopic { .. } => Some("/topic"),
         }
     }
 }
@@ -69,6 +77,10 @@ impl fmt::Display for Fault {
         match self {
             Self::NotJson { line, column, reason } => write!(f, "{reason} at line {line}, column {column}"),
             Self::NotMessage { reason, .. } => f.write_str(reason),
+            Self::UnknownTopic { nearest, .. } => {
+                f.write_str("`topic` is not a known topic")?;
+                nearest.map_or(Ok(()), |nearest| write!(f, "; the nearest is `{nearest}`"))
+            }
         }
     }
 }

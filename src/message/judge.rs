@@ -125,18 +125,12 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Mess
     let payload = reader.text.as_bytes().get(reader.payload()?).unwrap_or_default();
     let is_known = reader.schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
     let message = Message { topic, payload, is_known, renamed_key: None };
-    match reader.schema {
-        Some(schema) if check != Check::Envelope => check_payload(fields, schema)?,
-        None if check == Check::Strict && !is_known => return Err(unknown(message.topic())),
-        _ => {}
+    if let Some(schema) = reader.schema
+        && check != Check::Envelope
+    {
+        check_payload(fields, schema)?;
     }
     Ok(message)
-}
-
-#[cold]
-fn unknown(topic: &str) -> Fault {
-    let nearest = topics::nearest(topic);
-    Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`"))
 }
 
 fn check_topic(topic: &str) -> Result<(), Fault> {

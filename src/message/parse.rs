@@ -5,24 +5,26 @@ use super::fault::Fault;
 use super::json::{JsonReader, may_hide_faults};
 use super::judge::{Check, Message, Rules, judge};
 use super::reader::MessageReader;
-use super::topics::Vocabulary;
+use super::topics::{self, Vocabulary};
 
 /// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
 /// [`Check::Envelope`] it passes as it is, and is read a second time for that.
 ///
-/// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, and with
-/// [`Fault::NotMessage`] for JSON that is no message. Time and memory are linear in the size of any body.
+/// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, with [`Fault::NotMessage`]
+/// for JSON that is no message, and with [`Fault::UnknownTopic`] under [`Check::Strict`]. Time and memory are linear in the
+/// size of any body.
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let Rules { check, vocabulary } = rules;
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
         return translate_or_pass(body, vocabulary);
     }
-    if vocabulary == Vocabulary::AsSent
-        && let Some(message) = abridged::parse(body, check)
-    {
-        return Ok(message);
+    let abridged = if vocabulary == Vocabulary::AsSent { abridged::parse(body, check) } else { None };
+    let message = abridged.map_or_else(|| parse_whole(body, rules), Ok)?;
+    if check == Check::Strict && !message.is_known {
+        let nearest = topics::nearest(&message.topic);
+        return Err(Fault::UnknownTopic { topic: message.topic.into_owned(), nearest });
     }
-    parse_whole(body, rules)
+    Ok(message)
 }
 
 pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {

@@ -1,6 +1,7 @@
 //! The known topics: what the payload of each must hold, and how the other vocabulary writes it.
 
 use super::fields::Field;
+use crate::sync::mistyped;
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
@@ -153,10 +154,12 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|schema| schema.topic).chain(UNCHECKED)
 }
 
-/// Returns the known topic that differs in the case of its letters alone, or in the fewest edits.
-pub fn nearest(topic: &str) -> &'static str {
-    let same_letters = known().find(|known| known.eq_ignore_ascii_case(topic));
-    same_letters.or_else(|| known().min_by_key(|known| strsim::osa_distance(topic, known))).unwrap_or_default()
+/// The most edits between a topic and the known one that it is taken to be a mistake for. More cost the search more.
+const MISTYPED_EDITS: usize = 3;
+
+/// Returns the known topic that `topic` is likely a mistake for.
+pub fn nearest(topic: &str) -> Option<&'static str> {
+    mistyped::nearest(topic, known(), MISTYPED_EDITS)
 }
 
 #[cfg(test)]

@@ -2,5 +2,6 @@
 
 pub mod counting;
 pub mod limits;
+pub mod mistyped;
 pub mod noted_topics;
 pub mod token;

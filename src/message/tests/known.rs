@@ -3,6 +3,7 @@
 use super::table::{self, TOPICS};
 use super::{Check, accept, parse, refuse};
 use crate::message::topics::{Content, SCHEMAS, Schema, UNCHECKED};
+use crate::sync::limits::MAX_TOPIC_BYTES;
 
 const SERVICE_CALL: &str =
     r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.lamp"}}"#;
@@ -254,21 +255,25 @@ fn entity_id_is_domain_and_device() {
 
 #[test]
 fn a_strict_check_refuses_other_topics_and_names_the_nearest() {
+    let [long, beyond] = [MAX_TOPIC_BYTES, 30].map(|bytes| "core/".repeat(bytes / 5));
     for (topic, nearest) in [
-        ("core/extention/operate", "core/extensions/operate"),
-        ("core/ext/operate", "core/exts/operate"),
-        ("core/node/status/change", "core/node/statu/change"),
-        ("core/nodes/statu", "core/nodes/status"),
-        ("to_HE", "to_HA"),
-        ("adapter/node/data", "adapter/nodes/data"),
-        ("TO_HOMEAUTO", "to_homeauto"),
-        ("x", "to_HA"),
+        ("core/extention/operate", "; the nearest is `core/extensions/operate`"),
+        ("core/ext/operate", "; the nearest is `core/exts/operate`"),
+        ("core/node/status/change", "; the nearest is `core/node/statu/change`"),
+        ("core/nodes/statu", "; the nearest is `core/nodes/status`"),
+        ("to_HE", "; the nearest is `to_HA`"),
+        ("adapter/node/data", "; the nearest is `adapter/nodes/data`"),
+        ("TO_HOMEAUTO", "; the nearest is `to_homeauto`"),
+        ("hello", ""),
+        ("x", ""),
+        (&beyond, ""),
+        (&long, ""),
     ] {
         let body = body(topic, &[]);
         accept(&body);
         let fault = parse(body.as_bytes(), Check::Strict).expect_err(topic);
         assert_eq!(fault.pointer(), Some("/topic"));
-        assert_eq!(fault.to_string(), format!("`topic` is not a known topic; the nearest is `{nearest}`"));
+        assert_eq!(fault.to_string(), format!("`topic` is not a known topic{nearest}"));
     }
 }
 
