@@ -83,6 +83,30 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
     rig.gateway.expect_stopped();
 }
 
+/// Two idle connections are all that may be open. A client that this machine holds up for the grace of the stop is
+/// closed, so not each one must be answered.
+#[test]
+fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
+    let mut rig = Rig::with(["--max-connections", "2"]);
+    let _idle = [rig.served_client(), rig.served_client()];
+    let begun = [(); 8].map(|()| {
+        let mut client = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+        let hello = client.handshake_bytes();
+        client.send_raw(&hello);
+        client
+    });
+    let request = rig.request(FINE);
+    rig.gateway.signal(Signal::TERM);
+    let answered = begun.into_iter().filter_map(|mut client| {
+        client.finish_handshake().ok()?;
+        let mut client = Client::over(client);
+        client.send(request.bytes());
+        Some(client.try_response().ok()?.assert_accepted())
+    });
+    assert!(answered.count() > 0);
+    rig.gateway.expect_stopped();
+}
+
 #[test]
 fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
     let mut rig = Rig::with(["--drain-timeout", "1", "--head-timeout", "120"]);
