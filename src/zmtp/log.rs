@@ -13,6 +13,9 @@ use super::wire_message::WireMessage;
 /// The number of empty entries that are not worth a walk over all entries, and of entries whose memory a log keeps.
 const FEW_ENTRIES: usize = 1_024;
 
+/// Where a reader of the log goes on: at the first message from this number on that concerns it.
+pub(super) type Cursor = u64;
+
 /// How a message came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -101,7 +104,7 @@ impl Log {
 
     /// Returns the first entry from `number` on of which `is_sought` is true, and sets `number` to its number, so that
     /// the next call goes on there.
-    pub(super) fn first(&self, number: &mut u64, is_sought: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+    pub(super) fn first(&self, number: &mut Cursor, is_sought: impl Fn(&Entry) -> bool) -> Option<&Entry> {
         let entry = self.from(self.index_of(*number)).find(|entry| is_sought(entry));
         *number = entry.map_or(self.next_number, |entry| entry.number);
         entry

@@ -16,7 +16,7 @@ use readers::{DialledReaders, Reader};
 
 pub use readers::SubscriberTotals;
 
-use super::log::{Entry, Log, Origin, Released};
+use super::log::{Cursor, Entry, Log, Origin, Released};
 use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
@@ -55,11 +55,10 @@ pub struct Exchange {
     /// The places of subscribers for which messages wait.
     waiting: PlaceSet,
     dialled: DialledReaders,
-    /// The number of the oldest posted message, of the oldest one of a publisher, and of the oldest one that a
-    /// subscriber waits for, or less.
-    oldest_posted: u64,
-    oldest_forwarded: u64,
-    oldest_wanted: u64,
+    /// The oldest posted message, the oldest one of a publisher, and the oldest one that a subscriber waits for.
+    oldest_posted: Cursor,
+    oldest_forwarded: Cursor,
+    oldest_wanted: Cursor,
     released: Released,
     forwarded_bytes: usize,
     is_full: bool,
@@ -140,7 +139,7 @@ impl Exchange {
             }
         }
         let number = self.log.next_number;
-        if wanted.is_empty() && (is_forwarded || self.dialled.handed > number) {
+        if wanted.is_empty() && (is_forwarded || self.dialled.handed.has(number)) {
             self.released.add(origin, weight_bytes);
             return wanted;
         }
@@ -272,7 +271,7 @@ impl Exchange {
     pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
         let handed = self.dialled.handed;
         let oldest = self.oldest(Origin::Posted);
-        oldest.map_or_else(Default::default, |entry| (entry.wanted, entry.number >= handed))
+        oldest.map_or_else(Default::default, |entry| (entry.wanted, !handed.has(entry.number)))
     }
 
     fn oldest(&mut self, origin: Origin) -> Option<&Entry> {
@@ -331,9 +330,9 @@ impl Exchange {
 
     /// Frees the posted messages that all dialled endpoints were handed since the last call, if nobody needs them.
     fn free_handed(&mut self) {
-        let mut index = self.log.index_of(self.dialled.handed);
+        let mut index = self.log.index_of(self.dialled.handed.end(self.log.next_number));
         self.dialled.find_handed();
-        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed) {
+        while self.log.get_mut(index).is_some_and(|entry| self.dialled.handed.has(entry.number)) {
             self.free_unneeded(index);
             index += 1;
         }
@@ -342,7 +341,7 @@ impl Exchange {
 
     fn free_unneeded(&mut self, index: usize) {
         let Some(entry) = self.log.get_mut(index) else { return };
-        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.dialled.handed;
+        let is_handed = entry.origin == Origin::Forwarded || self.dialled.handed.has(entry.number);
         if !entry.wanted.is_empty() || !is_handed {
             return;
         }

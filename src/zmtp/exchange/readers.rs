@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use crate::zmtp::log::Cursor;
+
 /// Messages that end in the same so many bytes of a stream are acknowledged together, with the end of the last one.
 const SPAN_BYTES: u64 = 1_024;
 
@@ -28,8 +30,8 @@ pub struct SubscriberTotals {
 /// A subscriber past its handshake.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The number of the message that is written next, or less.
-    pub(super) next: u64,
+    /// The message that is written next.
+    pub(super) next: Cursor,
     /// How many bytes of it are written.
     pub(super) written_bytes: usize,
     /// Messages that are not wholly written.
@@ -91,8 +93,8 @@ impl SentStream {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct DialledReader {
-    /// The number of the message that it is handed next, or less.
-    next: u64,
+    /// The message that it is handed next.
+    next: Cursor,
     is_connected: bool,
 }
 
@@ -101,8 +103,32 @@ pub(super) struct DialledReaders {
     readers: Vec<DialledReader>,
     /// Whether messages wait while none of them is connected.
     is_needed: bool,
-    /// Posted messages below this number were handed to each endpoint that is to have them (`find_handed`).
-    pub(super) handed: u64,
+    /// The posted messages that each endpoint which is to have them was handed (`find_handed`).
+    pub(super) handed: Handed,
+}
+
+/// Which posted messages no dialled endpoint needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Handed {
+    /// All of them: nobody is to have any.
+    #[default]
+    Every,
+    /// Those below this number.
+    Below(u64),
+}
+
+impl Handed {
+    pub(super) fn has(self, number: u64) -> bool {
+        self.end(u64::MAX) > number
+    }
+
+    /// Returns the number below which nobody needs them. `next_number` is the number of the next message.
+    pub(super) fn end(self, next_number: u64) -> u64 {
+        match self {
+            Self::Every => next_number,
+            Self::Below(number) => number.min(next_number),
+        }
+    }
 }
 
 impl DialledReaders {
@@ -111,7 +137,7 @@ impl DialledReaders {
         let mut readers = Self {
             readers: vec![DialledReader::default(); endpoints],
             is_needed: !is_bound && endpoints > 0,
-            handed: 0,
+            handed: Handed::Every,
         };
         readers.find_handed();
         readers
@@ -122,12 +148,12 @@ impl DialledReaders {
         if let Some(reader) = self.readers.get_mut(endpoint) {
             reader.is_connected = is_connected;
             // What the endpoints that were connected have all been handed is of the past.
-            reader.next = reader.next.max(self.handed.min(next_number));
+            reader.next = reader.next.max(self.handed.end(next_number));
         }
     }
 
-    /// Returns the number of the message that an endpoint is handed next, or less, if it is connected.
-    pub(super) fn next_mut(&mut self, endpoint: usize) -> Option<&mut u64> {
+    /// Returns where an endpoint goes on, if it is connected.
+    pub(super) fn next_mut(&mut self, endpoint: usize) -> Option<&mut Cursor> {
         let reader = self.readers.get_mut(endpoint).filter(|reader| reader.is_connected)?;
         Some(&mut reader.next)
     }
@@ -136,9 +162,11 @@ impl DialledReaders {
     pub(super) fn find_handed(&mut self) {
         let connected = self.readers.iter().filter(|reader| reader.is_connected).map(|reader| reader.next);
         self.handed = match connected.min() {
-            Some(slowest) => slowest,
-            None if self.is_needed => self.readers.iter().map(|reader| reader.next).max().unwrap_or_default(),
-            None => u64::MAX,
+            Some(slowest) => Handed::Below(slowest),
+            None if self.is_needed => {
+                Handed::Below(self.readers.iter().map(|reader| reader.next).max().unwrap_or_default())
+            }
+            None => Handed::Every,
         };
     }
 }
