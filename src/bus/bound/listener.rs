@@ -46,9 +46,11 @@ pub(super) struct Listener {
     may_accept: bool,
 }
 
+/// A connection, and over TCP the address of its peer.
+pub(super) type Connection = (OwnedFd, Option<SocketAddr>);
+
 pub(super) enum Accepted {
-    /// A connection, and over TCP the address of its peer.
-    Connection(OwnedFd, Option<SocketAddr>),
+    Connection(Connection),
     Nobody,
     /// None can be accepted. If that is for lack of a descriptor, a connection was ended.
     Failed(Errno),
@@ -104,9 +106,7 @@ impl Listeners {
             return Accepted::Nobody;
         };
         match acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((connection, peer)) => {
-                return Accepted::Connection(connection, peer.and_then(|peer| peer.try_into().ok()));
-            }
+            Ok((socket, peer)) => return Accepted::Connection((socket, peer.and_then(|peer| peer.try_into().ok()))),
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(error) if is_of_connection(error) => {}
             Err(error) => {
@@ -117,7 +117,7 @@ impl Listeners {
                 self.spare = spare();
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
-                    self.pause(now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE });
+                    self.paused_until = now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE };
                     return Accepted::Failed(error);
                 }
             }
@@ -125,10 +125,10 @@ impl Listeners {
         Accepted::Nobody
     }
 
-    /// Says where a socket of this type may connect instead of at this listener.
+    /// Says where a socket of this type may connect instead of at this listener. Those of the hub are the last.
     pub(super) fn where_fits(&self, socket_type: &PeerTerm, refused_at: &Listener) -> String {
         let role = SocketRole::of_type(socket_type);
-        match self.all.iter().find(|listener| Some(listener.peers) == role) {
+        match self.all.iter().rev().find(|listener| Some(listener.peers) == role) {
             Some(listener) => format!("{} connect to {}", listener.peers, listener.endpoint),
             None => format!("only {} connect there", refused_at.peers),
         }
@@ -136,18 +136,7 @@ impl Listeners {
 
     /// Accepts nobody for a while after a peer was refused.
     pub(super) fn pause_after_refusal(&mut self, now: Duration) {
-        self.pause(now + REFUSED_PAUSE);
-    }
-
-    fn pause(&mut self, until: Duration) {
-        self.paused_until = self.paused_until.max(until);
-    }
-}
-
-impl Listener {
-    /// The name of its side of the bus.
-    pub(super) fn side(&self) -> String {
-        format!("{}' side", self.peers)
+        self.paused_until = now + REFUSED_PAUSE;
     }
 }
 

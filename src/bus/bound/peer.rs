@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
+use super::listener::Connection;
 use crate::bus::ffi;
 use crate::zmtp::{Exchange, PeerSession};
 
@@ -45,13 +46,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(
-        id: PeerId,
-        socket: OwnedFd,
-        address: Option<SocketAddr>,
-        listener: usize,
-        session: PeerSession,
-    ) -> Self {
+    pub(super) fn new(id: PeerId, (socket, address): Connection, listener: usize, session: PeerSession) -> Self {
         Self {
             id,
             socket,

@@ -111,10 +111,8 @@ impl PeerReports {
             )),
             Excess::Stranger(PeerFault::SocketType(kind)) => {
                 let hint = listeners.where_fits(kind, listener);
-                warning(format_args!(
-                    "the bus refuses {who}: a {kind} socket at the {} {here}; {hint}",
-                    listener.side()
-                ));
+                let side = listener.peers;
+                warning(format_args!("the bus refuses {who}: a {kind} socket at the {side}' side {here}; {hint}"));
             }
             Excess::Stranger(fault) => warning(format_args!("the bus refuses {who} at {here}, which {fault}")),
             Excess::BrokenProtocol(fault) => {

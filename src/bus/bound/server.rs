@@ -5,12 +5,11 @@
 mod inbound;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::Places;
-use super::listener::{Accepted, Listeners};
+use super::listener::{Accepted, Connection, Listeners};
 use super::peer::{Peer, PeerId, Phase};
 use super::reports::{Excess, LostSubscriber, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
@@ -140,7 +139,7 @@ impl Server {
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 match self.listeners.accept(index, now) {
-                    Accepted::Connection(socket, address) => self.greet(socket, address, index, poller, now),
+                    Accepted::Connection(connection) => self.greet(connection, index, poller, now),
                     Accepted::Failed(error) => {
                         self.reports.report(&Excess::Accept(error.into()), &"peers", (&self.listeners, index), now);
                     }
@@ -150,9 +149,9 @@ impl Server {
         }
     }
 
-    fn greet(&mut self, socket: OwnedFd, address: Option<SocketAddr>, listener: usize, poller: &Poller, now: Duration) {
+    fn greet(&mut self, connection: Connection, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
-        let mut peer = Peer::new(self.next_id, socket, address, listener, PeerSession::new(role, self.payload_bytes));
+        let mut peer = Peer::new(self.next_id, connection, listener, PeerSession::new(role, self.payload_bytes));
         // A new connection has room for it.
         if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) {
             return;
