@@ -30,7 +30,7 @@ pub enum Origin {
 pub struct Released {
     /// The number of posted messages.
     pub posted: u64,
-    /// What these weigh together, as `Exchange::post` was told.
+    /// What these weigh together, as passed to `Exchange::post`.
     pub posted_weight_bytes: usize,
     /// The number of messages of publishers.
     pub forwarded: u64,

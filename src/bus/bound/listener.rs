@@ -40,7 +40,7 @@ pub(super) struct Listener {
     pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,
-    /// Its peers are those of the embedded hub, whose subscribers hear what publishers send, too.
+    /// Its peers are those of the embedded hub, whose subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
     /// Somebody may wait to be accepted.
     may_accept: bool,
@@ -254,8 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_a_host_is_bound_and_told_as_an_address() {
-        for (host, told, peers) in [
+    fn each_form_of_a_host_is_bound_and_reported_as_an_address() {
+        for (host, reported, peers) in [
             ("127.0.0.1", "127.0.0.1", &["127.0.0.1"][..]),
             ("127.9.9.9", "127.9.9.9", &["127.9.9.9"]),
             ("*", "0.0.0.0", &["127.0.0.1", "127.0.0.2"]),
@@ -275,7 +275,7 @@ mod tests {
                 }
                 let listener = listen_at(&format!("tcp://{host}:{port}")).unwrap();
                 let port = port_of(&listener);
-                assert_eq!(listener.endpoint.as_str(), format!("tcp://{told}:{port}"));
+                assert_eq!(listener.endpoint.as_str(), format!("tcp://{reported}:{port}"));
                 for peer in peers {
                     TcpStream::connect(format!("{peer}:{port}")).unwrap();
                 }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_one_interface_is_told_with_its_name() {
+    fn an_address_of_one_interface_is_reported_with_its_name() {
         let interfaces = if_addrs::get_if_addrs().unwrap();
         let local = interfaces.iter().find(|it| it.ip().is_ipv6() && it.is_link_local() && it.index.is_some());
         let Some(local) = local else { return };
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipc_endpoint_is_told_as_it_is_or_with_the_path_that_was_free() {
+    fn an_ipc_endpoint_is_reported_as_it_is_or_with_the_path_that_was_free() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("bus");
         let written = [format!("ipc://{}", path.display()), format!("ipc://@adapter-gateway-{}", std::process::id())];
@@ -380,8 +380,8 @@ mod tests {
         }
         assert!(!path.exists());
         let any = listen_at("ipc://*").unwrap();
-        let told = Path::new(any.endpoint.as_str().strip_prefix("ipc://").unwrap());
-        UnixStream::connect(told).unwrap();
+        let reported = Path::new(any.endpoint.as_str().strip_prefix("ipc://").unwrap());
+        UnixStream::connect(reported).unwrap();
         let again = listen_at(any.endpoint.as_str()).unwrap_err().to_string();
         assert!(again.contains("Address already in use"), "{again}");
     }

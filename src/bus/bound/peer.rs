@@ -13,7 +13,7 @@ use crate::bus::ffi;
 use crate::zmtp::{Exchange, PeerSession};
 
 /// The number of a peer, which is its token for the poller too. A later peer has a greater one, so that what the poller
-/// tells of an earlier peer is not taken for news of a later one that has the same descriptor.
+/// reports of an earlier peer is not taken for one of a later one that has the same descriptor.
 pub(super) type PeerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Peer {
     address: Option<SocketAddr>,
     pub(super) listener: usize,
     pub(super) phase: Phase,
-    /// What it may say next. It is not there while the peer is heard.
+    /// What it may say next. It is not there while the peer is read.
     pub(super) session: Option<PeerSession>,
     /// Commands that are to be written between two messages.
     pub(super) commands: Vec<u8>,

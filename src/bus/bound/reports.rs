@@ -1,4 +1,4 @@
-//! What is counted of peers, and what the log and the program are told of them.
+//! What is counted of peers, and what is reported of them to the log and the program.
 
 use std::collections::HashMap;
 use std::mem::{self, Discriminant};
@@ -73,7 +73,7 @@ pub(in crate::bus) struct PeerReports {
     pub(in crate::bus) counters: Arc<PeerCounters>,
     pub(in crate::bus) hub_counters: Arc<HubCounters>,
     logged_at: HashMap<LogKey, Duration>,
-    /// Subscribers that were disconnected, until the program is told.
+    /// Subscribers that were disconnected, until they are reported to the program.
     pub(in crate::bus) lost: Vec<LostSubscriber>,
 }
 

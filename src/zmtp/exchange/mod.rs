@@ -50,8 +50,8 @@ pub struct Exchange {
     /// By place.
     readers: Vec<Option<Reader>>,
     subscribers: usize,
-    /// The places of subscribers that hear publishers.
-    hearing: PlaceSet,
+    /// The places of subscribers of the hub, which get what publishers send.
+    of_hub: PlaceSet,
     /// The places of subscribers for which messages wait.
     waiting: PlaceSet,
     dialled: DialledReaders,
@@ -84,13 +84,13 @@ impl Exchange {
         self.subscribers < self.readers.len()
     }
 
-    /// Adds a subscriber, which gets what publishers send if `hears_publishers`. Returns its place, if there is one.
-    pub fn join(&mut self, hears_publishers: bool) -> Option<u8> {
+    /// Adds a subscriber, which gets what publishers send if it `is_of_hub`. Returns its place, if there is one.
+    pub fn join(&mut self, is_of_hub: bool) -> Option<u8> {
         let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
         *reader = Some(Reader::default());
         self.subscribers += 1;
-        if hears_publishers {
-            self.hearing.insert(place);
+        if is_of_hub {
+            self.of_hub.insert(place);
         }
         Some(place)
     }
@@ -104,7 +104,7 @@ impl Exchange {
             debug_assert!(left.is_some(), "nobody is at {place}");
             self.subscribers -= usize::from(left.is_some());
             first = left.filter(|reader| reader.waiting > 0).map_or(first, |reader| first.min(reader.next));
-            self.hearing.remove(place);
+            self.of_hub.remove(place);
             self.waiting.remove(place);
         }
         let mut index = self.log.index_of(first);
@@ -131,7 +131,7 @@ impl Exchange {
     fn take(&mut self, message: WireMessage, origin: Origin, weight_bytes: usize, taken_at: Duration) -> PlaceSet {
         let is_forwarded = origin == Origin::Forwarded;
         let matching = self.subscriptions.matching(message.topic());
-        let wanted = if is_forwarded { matching.intersection(&self.hearing) } else { matching };
+        let wanted = if is_forwarded { matching.intersection(&self.of_hub) } else { matching };
         if wanted.is_empty() && self.is_bound() {
             self.unsubscribed += 1;
             if !is_forwarded {
@@ -176,7 +176,7 @@ impl Exchange {
 
     /// Collects what is to be written next to the subscriber at this place: first the bytes that are put into `copied`,
     /// then those that are returned. `rest_only` ends it with the message that is written in part. After the write,
-    /// [`Exchange::written`] is told how much was written.
+    /// [`Exchange::written`] takes note of how much was written.
     ///
     /// There may be none of both although messages wait, if these are far behind messages for others. The next call
     /// goes on behind those.

@@ -46,7 +46,7 @@ struct Ends {
     messages: u64,
 }
 
-/// Which of the messages that were written to a peer it may not have received. The system tells how many of the bytes
+/// Which of the messages that were written to a peer it may not have received. The system says how many of the bytes
 /// that were written the peer has not acknowledged. Where a message ends is kept until its end is acknowledged, but not
 /// for each message: a message takes 5 bytes at least, so the ends would take more memory than the messages.
 #[derive(Debug, Default)]

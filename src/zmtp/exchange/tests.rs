@@ -12,7 +12,7 @@ fn message(topic: &[u8], payload_bytes: usize) -> WireMessage {
     WireMessage::copy_of(topic, &vec![b'p'; payload_bytes]).unwrap()
 }
 
-/// Returns an exchange with so many subscribers to everything, which hear publishers.
+/// Returns an exchange with so many subscribers to everything, which are of the hub.
 fn exchange_with(subscribers: u8, dialled: usize) -> Exchange {
     let mut exchange = Exchange::new(MAX_SUBSCRIBERS, dialled);
     for place in 0..subscribers {
@@ -111,7 +111,7 @@ fn a_message_that_nobody_wants_is_released_at_once_and_counted() {
     exchange.subscriptions.subscribe(0, b"").unwrap();
     exchange.forward(message(b"t", 1), SECOND);
     let released = Released { forwarded: 1, ..Released::default() };
-    assert_eq!(exchange.take_released(), released, "it does not hear publishers");
+    assert_eq!(exchange.take_released(), released, "it is not of the hub");
     assert_eq!(exchange.totals(SECOND).unsubscribed, Some(1));
 }
 

@@ -67,7 +67,7 @@ pub(super) struct Message {
 
 #[derive(Default)]
 pub(super) struct Subscriber {
-    hears_publishers: bool,
+    is_of_hub: bool,
     pub(super) prefixes: BTreeSet<&'static [u8]>,
     /// How much of its first message is written.
     pub(super) written_bytes: usize,
@@ -109,8 +109,8 @@ impl Model {
         }
     }
 
-    pub(super) fn join(&mut self, place: u8, hears_publishers: bool) {
-        self.subscribers.insert(place, Subscriber { hears_publishers, ..Subscriber::default() });
+    pub(super) fn join(&mut self, place: u8, is_of_hub: bool) {
+        self.subscribers.insert(place, Subscriber { is_of_hub, ..Subscriber::default() });
     }
 
     pub(super) fn leave(&mut self, place: u8) {
@@ -131,8 +131,8 @@ impl Model {
     ) -> usize {
         let mut wanted = BTreeSet::new();
         for (place, subscriber) in &self.subscribers {
-            let hears = origin == Origin::Posted || subscriber.hears_publishers;
-            if hears && subscriber.prefixes.iter().any(|prefix| topic.starts_with(prefix)) {
+            let is_for_it = origin == Origin::Posted || subscriber.is_of_hub;
+            if is_for_it && subscriber.prefixes.iter().any(|prefix| topic.starts_with(prefix)) {
                 wanted.insert(*place);
             }
         }
