@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::waker::Waker;
+use crate::sys::process::thread_processor_time;
 
 /// Longest wait in one call: the kernel's older system call takes at most some 24 days. A caller may wait again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
@@ -157,7 +157,7 @@ impl Clock {
 
     /// Counts the work since the last call, or since the end of the last wait.
     pub(super) fn advance(&mut self) {
-        self.end_work(Instant::now(), || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default());
+        self.end_work(Instant::now(), thread_processor_time);
     }
 
     /// Returns the time at the end of the last wait, or of the last call of [`Clock::advance`].

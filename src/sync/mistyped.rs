@@ -32,20 +32,20 @@ pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>, most_edits:
 }
 
 /// Where each byte stands in a text: the first place is the lowest bit.
-struct BytePlaces {
+struct BytePlaces<'t> {
+    text: &'t str,
     of_byte: [u64; 256],
-    text_bytes: usize,
 }
 
-impl BytePlaces {
-    fn of(text: &str) -> Self {
+impl<'t> BytePlaces<'t> {
+    fn of(text: &'t str) -> Self {
         let mut of_byte = [0; 256];
         for (place, byte) in text.bytes().take(TEXT_BYTES).enumerate() {
             if let Some(places) = of_byte.get_mut(usize::from(byte.to_ascii_lowercase())) {
                 *places |= 1_u64 << place;
             }
         }
-        Self { of_byte, text_bytes: text.len() }
+        Self { text, of_byte }
     }
 
     /// Returns the number of edits (optimal string alignment) if it is at most `most`. The table of the distances between
@@ -53,16 +53,20 @@ impl BytePlaces {
     /// a distance is one more or less than that above it (Hyyrö, A bit-vector algorithm for computing Levenshtein and
     /// Damerau edit distances, 2003).
     fn edits(&self, word: &str, most: usize) -> Option<usize> {
-        if word.len().abs_diff(self.text_bytes) > most {
+        if word.len().abs_diff(self.text.len()) > most {
             return None;
         }
-        let Some(last_place) = self.text_bytes.checked_sub(1) else { return Some(word.len()) };
+        // What both begin with needs no edit, and many words begin alike.
+        let both = self.text.bytes().zip(word.bytes());
+        let shared_bytes = both.take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count();
+        let (mut edits, word_bytes) = (self.text.len() - shared_bytes, word.len() - shared_bytes);
+        let Some(last_place) = edits.checked_sub(1) else { return Some(word_bytes) };
         let last = 1_u64 << last_place;
-        let mut edits = self.text_bytes;
         let (mut more, mut less) = (u64::MAX, 0_u64);
         let (mut same_as_diagonal, mut equal_before) = (0_u64, 0_u64);
-        for (left, byte) in (0..word.len()).rev().zip(word.bytes()) {
-            let equal = self.of_byte.get(usize::from(byte.to_ascii_lowercase())).copied().unwrap_or_default();
+        for (left, byte) in (0..word_bytes).rev().zip(word.bytes().skip(shared_bytes)) {
+            let places = self.of_byte.get(usize::from(byte.to_ascii_lowercase())).copied().unwrap_or_default();
+            let equal = places >> shared_bytes;
             let exchanged = ((!same_as_diagonal & equal) << 1) & equal_before;
             same_as_diagonal = ((equal & more).wrapping_add(more) ^ more) | equal | less | exchanged;
             let more_than_left = less | !(same_as_diagonal | more);
