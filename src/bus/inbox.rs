@@ -1,17 +1,20 @@
 //! Where posted messages wait for the bus thread: plain fields behind one lock. A worker locks it to post, and the bus
 //! thread to take all that waits. `docs/design.md` says why it is a lock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
 use super::endpoint::Endpoint;
 use super::waker::Waker;
 use crate::message::publish::{Payload, Unavailable};
-use crate::zmtp::WireMessage;
+use crate::sync::counting::sum;
+use crate::zmtp::{SubscriberTotals, WireMessage};
 
 /// What a message counts beside its content, in bytes: its entries in the inbox and in the log of the bus thread, the
 /// heads of its frames, and the allocator's part.
@@ -32,8 +35,15 @@ pub struct PostedMessage {
 /// that the bus thread has taken count too.
 pub struct Inbox {
     contents: Mutex<Contents>,
+    /// Notified when the number of subscriptions changes.
+    subscribed: Condvar,
     /// Wakes the bus thread.
     pub waker: Arc<Waker>,
+    /// The thread is to log the subscriptions.
+    pub(super) log_wanted: AtomicBool,
+    pub(super) peers: Arc<PeerCounters>,
+    /// `None` without a hub.
+    pub(super) hub: Option<Arc<HubCounters>>,
     capacity: u64,
     max_bytes: usize,
 }
@@ -41,31 +51,11 @@ pub struct Inbox {
 #[derive(Default)]
 struct Contents {
     waiting: VecDeque<PostedMessage>,
-    /// The numbers of messages that were ever accepted, and released since.
-    accepted: u64,
-    released: u64,
-    /// The weight of the messages that are not released.
-    bytes: usize,
-    high_water: u64,
-    /// When the bus thread must have ended, if it is to end. Nothing enters any more.
-    stop_at: Option<Instant>,
-    /// The bus thread is about to wait, or waits.
-    is_parked: bool,
-    /// A message was refused since a place was last given back.
-    has_refused: bool,
-    /// The oldest message waits for a peer that has no room.
-    is_stalled: bool,
-    /// How often `is_stalled` became true.
-    pipe_full: u64,
-    /// Every endpoint that messages are sent to, the bound ones first.
-    endpoints: Vec<EndpointState>,
-}
-
-struct EndpointState {
-    address: Endpoint,
-    is_connected: bool,
-    /// How often it became connected.
-    connects: u64,
+    notices: Notices,
+    /// Those of bytes and of peers are counted elsewhere.
+    counters: BusCounters,
+    /// The endpoints that are or were connected.
+    had_connection: BTreeSet<usize>,
 }
 
 /// What the bus thread finds in the inbox beside messages.
@@ -75,13 +65,34 @@ pub struct Notices {
     pub is_parked: bool,
     /// A message was refused since a place was last given back.
     pub has_refused: bool,
+    /// The oldest message waits for a peer that has no room.
+    pub is_stalled: bool,
     /// The weight of the messages that are not released.
     pub bytes: usize,
     /// When the thread must have ended, if it is to end. Nothing enters any more.
     pub stop_at: Option<Instant>,
 }
 
-/// What the inbox says of itself in [`super::BusCounters`], as it is in the `stats` event.
+/// What the bus had done and what it held when it was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BusCounters {
+    /// Messages for which [`crate::message::publish::Publish::publish`] returned `Ok`.
+    pub accepted: u64,
+    /// Messages that nobody needs any more: they were handed to libzmq, and written to each subscriber that matched.
+    pub published: u64,
+    /// The queue, and what held it up.
+    pub queue: QueueCounters,
+    /// Every endpoint that messages are sent to, the bound ones first, in the order of the configuration.
+    pub endpoints: Vec<EndpointCounters>,
+    /// The subscribers of bound endpoints.
+    pub subscribers: SubscriberTotals,
+    /// The peers of bound endpoints that were beyond a bound.
+    pub peers: PeerTotals,
+    /// What publishers of the embedded hub have sent; `None` without a hub.
+    pub hub: Option<HubTotals>,
+}
+
+/// What the inbox says of itself, as it is in the `stats` event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCounters {
     /// Messages that were accepted and not handed over yet.
@@ -118,11 +129,19 @@ impl Inbox {
         bound: impl Iterator<Item = Endpoint>,
         dialled: impl Iterator<Item = Endpoint>,
     ) -> Self {
-        let state =
-            |is_connected| move |address| EndpointState { address, is_connected, connects: is_connected.into() };
+        let state = |connected| move |endpoint| EndpointCounters { endpoint, connected, reconnects: 0 };
         let endpoints = bound.map(state(true)).chain(dialled.map(state(false))).collect();
-        let contents = Mutex::new(Contents { endpoints, ..Contents::default() });
-        Self { contents, waker, capacity: capacity.max(1) as u64, max_bytes }
+        let counters = BusCounters { endpoints, ..BusCounters::default() };
+        Self {
+            contents: Mutex::new(Contents { counters, ..Contents::default() }),
+            subscribed: Condvar::new(),
+            waker,
+            log_wanted: AtomicBool::new(false),
+            peers: Arc::default(),
+            hub: None,
+            capacity: capacity.max(1) as u64,
+            max_bytes,
+        }
     }
 
     /// Checks whether a small message would be accepted now.
@@ -138,9 +157,11 @@ impl Inbox {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let message = wire_message(topic, payload).ok_or(Unavailable::QueueFull)?;
         let mut contents = self.enter(weight_bytes)?;
-        contents.accepted += 1;
-        contents.bytes += weight_bytes;
-        contents.high_water = contents.high_water.max(contents.depth());
+        contents.notices.bytes += weight_bytes;
+        contents.counters.accepted += 1;
+        let queue = &mut contents.counters.queue;
+        queue.depth += 1;
+        queue.high_water = queue.high_water.max(queue.depth);
         contents.waiting.push_back(PostedMessage { message, weight_bytes });
         Ok(())
     }
@@ -149,18 +170,19 @@ impl Inbox {
     /// given a place back.
     fn enter(&self, weight_bytes: usize) -> Result<MutexGuard<'_, Contents>, Unavailable> {
         let mut contents = self.lock();
-        if !contents.endpoints.iter().any(|endpoint| endpoint.is_connected) {
+        let Contents { counters, notices, .. } = &mut *contents;
+        if !counters.endpoints.iter().any(|endpoint| endpoint.connected) {
             return Err(Unavailable::NotConnected);
         }
-        if contents.stop_at.is_some() {
+        if notices.stop_at.is_some() {
             return Err(Unavailable::Stopping);
         }
-        let fits = contents.bytes == 0 || contents.bytes.saturating_add(weight_bytes) <= self.max_bytes;
-        if fits && contents.depth() < self.capacity {
+        let fits = notices.bytes == 0 || notices.bytes.saturating_add(weight_bytes) <= self.max_bytes;
+        if fits && counters.queue.depth < self.capacity {
             return Ok(contents);
         }
-        let refusal = if contents.is_stalled { Unavailable::Stalled } else { Unavailable::QueueFull };
-        if !mem::replace(&mut contents.has_refused, true) {
+        let refusal = if notices.is_stalled { Unavailable::Stalled } else { Unavailable::QueueFull };
+        if !mem::replace(&mut notices.has_refused, true) {
             drop(contents);
             self.waker.wake();
         }
@@ -169,7 +191,7 @@ impl Inbox {
 
     /// Wakes the bus thread if it is parked. A worker calls this once for all messages that it has posted in a turn.
     pub fn wake(&self) {
-        let was_parked = mem::take(&mut self.lock().is_parked);
+        let was_parked = mem::take(&mut self.lock().notices.is_parked);
         if was_parked {
             self.waker.wake();
         }
@@ -185,71 +207,78 @@ impl Inbox {
         if batch.is_empty() {
             mem::swap(&mut contents.waiting, batch);
         }
-        contents.is_parked = may_park && batch.is_empty();
-        let Contents { is_parked, has_refused, bytes, stop_at, .. } = *contents;
-        Notices { is_parked, has_refused, bytes, stop_at }
+        contents.notices.is_parked = may_park && batch.is_empty();
+        contents.notices
     }
 
     /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Says whether the oldest of
     /// those that are left waits for a peer that has no room.
     pub fn release(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
-        let mut contents = self.lock();
-        debug_assert!(messages <= contents.depth(), "{messages} messages of {}", contents.depth());
-        debug_assert!(weight_bytes <= contents.bytes, "{weight_bytes} bytes of {}", contents.bytes);
-        contents.released += messages;
-        contents.bytes -= weight_bytes;
-        debug_assert_eq!(contents.depth() == 0, contents.bytes == 0, "each message weighs something");
-        contents.has_refused &= messages == 0;
-        contents.pipe_full += u64::from(is_stalled && !contents.is_stalled);
-        contents.is_stalled = is_stalled;
+        let Contents { counters, notices, .. } = &mut *self.lock();
+        let queue = &mut counters.queue;
+        debug_assert!(messages <= queue.depth, "{messages} messages of {}", queue.depth);
+        debug_assert!(weight_bytes <= notices.bytes, "{weight_bytes} bytes of {}", notices.bytes);
+        counters.published += messages;
+        queue.depth -= messages;
+        notices.bytes -= weight_bytes;
+        debug_assert_eq!(queue.depth == 0, notices.bytes == 0, "each message weighs something");
+        notices.has_refused &= messages == 0;
+        queue.pipe_full += u64::from(is_stalled && !notices.is_stalled);
+        notices.is_stalled = is_stalled;
     }
 
     /// Says whether an endpoint is connected.
     pub fn set_connected(&self, endpoint: usize, is_connected: bool) {
-        let mut contents = self.lock();
-        let Some(endpoint) = contents.endpoints.get_mut(endpoint) else { return };
-        endpoint.connects += u64::from(is_connected && !endpoint.is_connected);
-        endpoint.is_connected = is_connected;
+        let Contents { counters, had_connection, .. } = &mut *self.lock();
+        let Some(counters) = counters.endpoints.get_mut(endpoint) else { return };
+        if is_connected && !counters.connected && !had_connection.insert(endpoint) {
+            counters.reconnects += 1;
+        }
+        counters.connected = is_connected;
+    }
+
+    /// Says how it stands with the subscribers of bound endpoints.
+    pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
+        let former = mem::replace(&mut self.lock().counters.subscribers, totals);
+        if former.subscriptions != totals.subscriptions {
+            self.subscribed.notify_all();
+        }
+    }
+
+    /// Waits until somebody has subscribed at a bound endpoint. Returns whether somebody has.
+    pub(super) fn wait_for_subscriber(&self, timeout: Duration) -> bool {
+        let has_none = |contents: &mut Contents| contents.counters.subscribers.subscriptions.unwrap_or_default() == 0;
+        let waited = self.subscribed.wait_timeout_while(self.lock(), timeout, has_none);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Returns whether every endpoint is connected, so that none misses a message that is posted now.
     pub fn reaches_all(&self) -> bool {
-        self.lock().endpoints.iter().all(|endpoint| endpoint.is_connected)
+        self.lock().counters.endpoints.iter().all(|endpoint| endpoint.connected)
     }
 
     /// Closes the inbox, and wakes the bus thread, which is to end by `stop_at`. The first call decides when that is.
     pub fn close(&self, stop_at: Instant) {
-        self.lock().stop_at.get_or_insert(stop_at);
+        self.lock().notices.stop_at.get_or_insert(stop_at);
         self.waker.wake();
     }
 
     /// Returns whether every message that was accepted is released.
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().depth() == 0
+        self.lock().counters.queue.depth == 0
     }
 
-    /// Returns how many messages were accepted and how many of them were released since, and the other counters.
-    pub fn counters(&self) -> (u64, u64, QueueCounters, Vec<EndpointCounters>) {
+    /// Returns what the bus has done so far and what it holds now.
+    pub fn counters(&self) -> BusCounters {
         let contents = self.lock();
-        let Contents { accepted, released, bytes, high_water, pipe_full, .. } = *contents;
-        let endpoints = contents.endpoints.iter().map(|state| EndpointCounters {
-            endpoint: state.address.clone(),
-            connected: state.is_connected,
-            reconnects: state.connects.saturating_sub(1),
-        });
-        let queue = QueueCounters { depth: contents.depth(), high_water, bytes, pipe_full };
-        (accepted, released, queue, endpoints.collect())
+        let mut counters = contents.counters.clone();
+        counters.queue.bytes = contents.notices.bytes;
+        BusCounters { peers: sum([&self.peers]), hub: self.hub.as_ref().map(|hub| sum([hub])), ..counters }
     }
 
     /// A thread that panics ends the process.
     fn lock(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Contents {
-    fn depth(&self) -> u64 {
-        self.accepted - self.released
     }
 }
 
@@ -264,7 +293,6 @@ fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
 
@@ -286,8 +314,8 @@ mod tests {
     }
 
     fn counters(inbox: &Inbox) -> (u64, u64, u64, u64, usize) {
-        let (accepted, released, queue, _) = inbox.counters();
-        (accepted, released, queue.depth, queue.high_water, queue.bytes)
+        let BusCounters { accepted, published, queue, .. } = inbox.counters();
+        (accepted, published, queue.depth, queue.high_water, queue.bytes)
     }
 
     #[test]
@@ -335,7 +363,7 @@ mod tests {
             inbox.release(0, 0, is_stalled);
             assert_eq!((post(&inbox, b"2"), inbox.has_room()), (Err(expected), Err(expected)));
         }
-        assert_eq!((inbox.waker.clear(), inbox.counters().2.pipe_full), (1, 1));
+        assert_eq!((inbox.waker.clear(), inbox.counters().queue.pipe_full), (1, 1));
         assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
         inbox.release(1, 1 + 1 + MESSAGE_OVERHEAD_BYTES, false);
         assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
@@ -369,7 +397,7 @@ mod tests {
             (1, true, Ok(()), true, 1),
         ] {
             inbox.set_connected(endpoint, is_connected);
-            let counters = inbox.counters().3.swap_remove(endpoint);
+            let counters = inbox.counters().endpoints.swap_remove(endpoint);
             assert_eq!((inbox.has_room(), inbox.reaches_all()), (expected, reaches_all));
             assert_eq!((counters.connected, counters.reconnects), (is_connected, reconnects));
         }

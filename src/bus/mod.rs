@@ -3,8 +3,8 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `config`, `endpoint` | what a program tells the bus; addresses |
-//! | `state` | what the threads share: workers publish with it ([`Publisher`]), and its counters can be read |
-//! | [`inbox`] | the messages that wait for the bus thread, and whether one may enter |
+//! | `publisher` | how the workers publish |
+//! | [`inbox`] | what the threads share: the messages that wait for the bus thread, whether one may enter, and counters |
 //! | `running` | the start and the stop of the bus |
 //! | `thread` | its thread, and what that tells the program |
 //! | `poller` | what that thread waits with, and its time |
@@ -13,8 +13,7 @@
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
 //! | [`waker`] | what ends the wait of a thread |
 //!
-//! `inbox` is public because a bench counts its instructions, and `state` because simulated worlds run the workers
-//! alone.
+//! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
 //!
 //! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
 //! `accepted == published + depth`.
@@ -26,8 +25,8 @@ mod ffi;
 pub mod inbox;
 mod link;
 mod poller;
+mod publisher;
 mod running;
-pub mod state;
 mod thread;
 pub mod waker;
 
@@ -38,10 +37,10 @@ pub use config::{
     BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };
 pub use endpoint::{Endpoint, EndpointFault};
-pub use inbox::{EndpointCounters, QueueCounters};
+pub use inbox::{BusCounters, EndpointCounters, QueueCounters};
 pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
 pub(crate) use poller::Poller;
+pub use publisher::Publisher;
 pub use running::Bus;
-pub use state::{BusCounters, Publisher};
 pub use thread::BusEvent;

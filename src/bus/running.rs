@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use tokio::sync::Notify;
 use super::bound::Server;
 use super::config::{BusConfig, BusError};
 use super::endpoint::Endpoint;
-use super::inbox::{Inbox, Notices};
+use super::inbox::{BusCounters, Inbox, Notices};
 use super::link::{Dialled, with_context};
 use super::poller::{Clock, Poller};
-use super::state::{BoundState, BusCounters, BusState, Publisher};
+use super::publisher::Publisher;
 use super::thread::{BusEvent, BusThread};
 use super::waker::Waker;
 use crate::sys::timed_join::TimedJoinHandle;
@@ -28,7 +29,7 @@ const DROP_MARGIN: Duration = Duration::from_secs(1);
 
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {
-    state: Arc<BusState>,
+    inbox: Arc<Inbox>,
     bound: Vec<Endpoint>,
     thread: Mutex<Option<TimedJoinHandle>>,
     ended: Arc<Notify>,
@@ -62,13 +63,16 @@ impl Bus {
         let for_subscribers: Vec<_> = for_subscribers.map(|(endpoint, _)| (*endpoint).clone()).collect();
         let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
         let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
-        let totals = exchange.totals(Duration::ZERO);
-        let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some(), totals));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let first_dialled = for_subscribers.len();
         let bounds = (config.queue_messages, config.buffered_bytes);
-        let inbox = Inbox::new(bounds, waker, for_subscribers.into_iter(), config.connect.into_iter());
-        let state = Arc::new(BusState::new(inbox, bound_state));
+        let mut inbox = Inbox::new(bounds, waker, for_subscribers.into_iter(), config.connect.into_iter());
+        inbox.set_subscribers(exchange.totals(Duration::ZERO));
+        if let Some(server) = &server {
+            inbox.peers = Arc::clone(&server.reports.counters);
+            inbox.hub = config.hub.map(|_| Arc::clone(&server.reports.hub_counters));
+        }
+        let inbox = Arc::new(inbox);
         let thread = BusThread {
             context,
             dialled,
@@ -76,10 +80,9 @@ impl Bus {
             exchange,
             server,
             stall_timeout: config.stall_timeout,
-            state: Arc::clone(&state),
+            inbox: Arc::clone(&inbox),
             batch: VecDeque::new(),
             notices: Notices::default(),
-            is_stalled: false,
             on_event: Box::new(on_event),
             poller,
             clock: Clock::new(),
@@ -93,12 +96,12 @@ impl Bus {
             has_ended.notify_one();
         };
         let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", body)?));
-        Ok(Self { state, bound, thread, ended, unix_listeners: Mutex::new(unix_listeners) })
+        Ok(Self { inbox, bound, thread, ended, unix_listeners: Mutex::new(unix_listeners) })
     }
 
     /// Returns a handle for publishing.
     pub fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.state))
+        Publisher::new(Arc::clone(&self.inbox))
     }
 
     /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their
@@ -109,22 +112,23 @@ impl Bus {
 
     /// Returns what the bus has done so far and what it holds now.
     pub fn counters(&self) -> BusCounters {
-        self.state.counters()
+        self.inbox.counters()
     }
 
     /// Asks the bus thread to log what peers of the bound endpoints, and dialled hubs, subscribe to.
     pub fn log_subscriptions(&self) {
-        self.state.log_subscriptions();
+        self.inbox.log_wanted.store(true, Ordering::Relaxed);
+        self.inbox.waker.wake();
     }
 
     /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        self.state.bound.as_ref().is_some_and(|bound| bound.wait_for_subscriber(timeout))
+        self.inbox.wait_for_subscriber(timeout)
     }
 
     /// Asks the bus thread to do what [`Bus::stop`] does, and does not wait for it. The first deadline counts.
     pub fn close(&self, deadline: Duration) {
-        self.state.inbox.close(Instant::now() + deadline);
+        self.inbox.close(Instant::now() + deadline);
     }
 
     /// Waits until the bus thread has ended. For one task at a time.

@@ -10,14 +10,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
-use super::inbox::{Notices, PostedMessage};
+use super::inbox::{Inbox, Notices, PostedMessage};
 use super::link::{Dialled, LinkStatus};
 use super::poller::{Clock, Poller, WaitEnd};
-use super::state::BusState;
 use crate::sys::log::log;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::sys::process::schedule_as_batch;
@@ -58,13 +58,11 @@ pub(super) struct BusThread {
     pub(super) exchange: Exchange,
     pub(super) server: Option<Server>,
     pub(super) stall_timeout: Option<Duration>,
-    pub(super) state: Arc<BusState>,
+    pub(super) inbox: Arc<Inbox>,
     /// Messages that were taken from the inbox.
     pub(super) batch: VecDeque<PostedMessage>,
     /// What was found in the inbox with them.
     pub(super) notices: Notices,
-    /// What the inbox was told last.
-    pub(super) is_stalled: bool,
     pub(super) on_event: Box<dyn Fn(BusEvent) + Send>,
     pub(super) poller: Poller,
     pub(super) clock: Clock,
@@ -100,7 +98,7 @@ impl BusThread {
     /// Takes what was posted, and then looks what has happened: what arrived before a message was posted is read before
     /// the message is matched. Waits until something happens or is due if there is nothing to do.
     fn look(&mut self, is_more: bool) -> WaitEnd {
-        self.notices = self.state.inbox.take(&mut self.batch, !is_more);
+        self.notices = self.inbox.take(&mut self.batch, !is_more);
         // To send a message may have consumed the edge that would have announced an event.
         let may_wait = self.notices.is_parked && !(self.has_sent && self.read_events());
         let mut end = if may_wait {
@@ -111,7 +109,7 @@ impl BusThread {
             self.poller.look()
         };
         if self.notices.is_parked {
-            self.notices = self.state.inbox.take(&mut self.batch, false);
+            self.notices = self.inbox.take(&mut self.batch, false);
             if self.server.is_some() && !self.batch.is_empty() {
                 end = end.max(self.poller.look());
             }
@@ -124,14 +122,14 @@ impl BusThread {
 
     /// Reads the events of the dialled sockets. Returns whether one of them was connected or disconnected.
     fn read_events(&mut self) -> bool {
-        let Self { dialled, first_dialled, state, on_event, exchange, .. } = self;
+        let Self { dialled, first_dialled, inbox, on_event, exchange, .. } = self;
         let (now, mut has_changed) = (Instant::now(), false);
         for (index, dialled) in dialled.iter_mut().enumerate() {
             let endpoint = dialled.link.address.clone();
-            dialled.read_events(now, &state.inbox.waker, &mut |status| {
+            dialled.read_events(now, &inbox.waker, &mut |status| {
                 has_changed = true;
                 exchange.set_connected(index, status.is_ok());
-                state.inbox.set_connected(*first_dialled + index, status.is_ok());
+                inbox.set_connected(*first_dialled + index, status.is_ok());
                 on_event(BusEvent::Link(endpoint.clone(), status));
             });
         }
@@ -184,14 +182,13 @@ impl BusThread {
     fn give_back(&mut self, now: Duration) {
         self.note_held();
         let released = self.exchange.take_released();
-        if let Some(bound) = &self.state.bound {
-            bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
-            bound.set_subscribers(self.exchange.totals(now));
+        if let Some(server) = &self.server {
+            server.reports.hub_counters.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
+            self.inbox.set_subscribers(self.exchange.totals(now));
         }
         let is_stalled = self.is_stalled();
-        if released.posted > 0 || is_stalled != self.is_stalled {
-            self.is_stalled = is_stalled;
-            self.state.inbox.release(released.posted, released.posted_weight_bytes, is_stalled);
+        if released.posted > 0 || is_stalled != self.notices.is_stalled {
+            self.inbox.release(released.posted, released.posted_weight_bytes, is_stalled);
             self.notices.bytes -= released.posted_weight_bytes;
         }
         self.note_held();
@@ -213,7 +210,7 @@ impl BusThread {
                 (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic });
             }
         }
-        if !self.state.take_log_wanted() {
+        if !self.inbox.log_wanted.swap(false, Ordering::Relaxed) {
             return;
         }
         for dialled in &self.dialled {
@@ -247,7 +244,7 @@ impl BusThread {
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
-        let is_done = !is_more && self.state.inbox.is_empty() && self.exchange.messages() == 0 && is_quiet;
+        let is_done = !is_more && self.inbox.is_empty() && self.exchange.messages() == 0 && is_quiet;
         is_done || is_over(self.notices.stop_at)
     }
 

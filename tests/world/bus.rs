@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use adapter_gateway::bus::Publisher;
 use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
-use adapter_gateway::bus::state::BusState;
 use adapter_gateway::bus::waker::Waker;
 
 pub(crate) struct Bus {
-    pub(crate) state: Arc<BusState>,
+    pub(crate) inbox: Arc<Inbox>,
     batch: RefCell<VecDeque<PostedMessage>>,
 }
 
@@ -20,30 +19,30 @@ impl Bus {
     pub(crate) fn new(queue_messages: usize, queue_bytes: usize) -> Self {
         let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
         let inbox = Inbox::new((queue_messages, queue_bytes), waker, [].into_iter(), [endpoint].into_iter());
-        let bus = Self { state: Arc::new(BusState::new(inbox, None)), batch: RefCell::default() };
+        let bus = Self { inbox: Arc::new(inbox), batch: RefCell::default() };
         bus.set_connected(true);
         bus
     }
 
     pub(crate) fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.state))
+        Publisher::new(Arc::clone(&self.inbox))
     }
 
     pub(crate) fn set_connected(&self, is_connected: bool) {
-        self.state.inbox.set_connected(0, is_connected);
+        self.inbox.set_connected(0, is_connected);
     }
 
     /// Parks, unless messages wait. Returns whether it has.
     pub(crate) fn park(&self) -> bool {
-        self.state.inbox.take(&mut self.batch.borrow_mut(), true).is_parked
+        self.inbox.take(&mut self.batch.borrow_mut(), true).is_parked
     }
 
     /// Takes the oldest message: its topic and its payload.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut batch = self.batch.borrow_mut();
-        self.state.inbox.take(&mut batch, false);
+        self.inbox.take(&mut batch, false);
         let posted = batch.pop_front()?;
-        self.state.inbox.release(1, posted.weight_bytes, false);
+        self.inbox.release(1, posted.weight_bytes, false);
         Some((posted.message.topic().to_vec(), posted.message.payload().to_vec()))
     }
 }

@@ -157,7 +157,7 @@ impl Gateway {
                     moment.is_connected = !moment.is_connected;
                     self.world.bus.set_connected(moment.is_connected);
                 }),
-                45..50 => self.world.bus.state.inbox.release(0, 0, random.permille(500)),
+                45..50 => self.world.bus.inbox.release(0, 0, random.permille(500)),
                 _ => self.world.change(|moment| {
                     moment.is_connected = true;
                     self.world.bus.set_connected(true);
@@ -249,13 +249,13 @@ impl Gateway {
         // Nobody accepts what waits at the shared socket.
         self.inherited.close();
         sleep(Duration::from_millis(1)).await;
-        world.bus.state.inbox.close(Instant::now().into());
+        world.bus.inbox.close(Instant::now().into());
         // The task that takes messages was at rest, or takes the rest now.
         while let Some(message) = world.bus.take() {
             world.take(&message);
         }
         let totals = sum(&world.counters);
-        let counters = world.bus.state.counters();
+        let counters = world.bus.inbox.counters();
         let left = [
             ("connections", totals.connections.connections as usize),
             ("streams", world.streams.get()),
@@ -302,7 +302,7 @@ impl World {
         let totals = sum(&self.counters);
         let open = totals.connections.connections;
         check!(0, open <= self.limits.connections as u64, "{open} connections are open");
-        let depth = self.bus.state.counters().queue.depth;
+        let depth = self.bus.inbox.counters().queue.depth;
         check!(0, depth <= self.limits.queue_messages as u64, "{depth} messages are queued");
     }
 
@@ -322,7 +322,7 @@ async fn take_messages(world: Rc<World>, mut random: Random) {
         if world.bus.park() {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
-            let is_late = world.bus.state.counters().queue.depth > 0 && world.bus.state.inbox.waker.clear() == 0;
+            let is_late = world.bus.inbox.counters().queue.depth > 0 && world.bus.inbox.waker.clear() == 0;
             check!(0, !is_late, "messages are queued, and the bus was not woken");
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);

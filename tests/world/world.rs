@@ -178,7 +178,7 @@ impl World {
 
     /// Returns whether the queue may refuse a message of so many bytes.
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
-        let counters = self.bus.state.counters().queue;
+        let counters = self.bus.inbox.counters().queue;
         counters.depth >= self.limits.queue_messages as u64 || counters.bytes + bytes > self.limits.queue_bytes
     }
 

@@ -9,7 +9,7 @@ use crate::zmtp::MAX_SUBSCRIBERS;
 
 pub use reports::{HubTotals, LostSubscriber, PeerTotals};
 
-pub(super) use reports::{HubCounters, PeerCounters, PeerReports};
+pub(super) use reports::{HubCounters, PeerCounters};
 pub(super) use server::Server;
 
 /// Publishers that may be connected to the hub at the same time.
