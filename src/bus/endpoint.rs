@@ -77,10 +77,6 @@ impl Endpoint {
         self.0.starts_with("tcp://[")
     }
 
-    pub(super) fn is_ipc(&self) -> bool {
-        matches!(self.place(), Location::Ipc(_))
-    }
-
     pub(super) fn at(address: SocketAddr) -> Self {
         Self(format!("tcp://{address}").into())
     }

@@ -26,7 +26,7 @@ const BACKLOG: i32 = 1_024;
 const UNSENT_BYTES: u32 = 128 * 1024;
 const LAST_IPC_NUMBER: u32 = 100;
 /// The pause in accepting after a peer was refused, since that comes back at once.
-const REFUSED_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 /// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -46,15 +46,8 @@ pub(super) struct Listener {
     may_accept: bool,
 }
 
-/// A connection, and over TCP the address of its peer.
-pub(super) type Connection = (OwnedFd, Option<SocketAddr>);
-
-pub(super) enum Accepted {
-    Connection(Connection),
-    Nobody,
-    /// None can be accepted. If that is for lack of a descriptor, a connection was ended.
-    Failed(Errno),
-}
+/// The socket of a connection, and over TCP the address of its peer.
+pub(super) type Accepted = (OwnedFd, Option<SocketAddr>);
 
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -100,13 +93,14 @@ impl Listeners {
         Some(self.paused_until).filter(|until| (now..Duration::MAX).contains(until))
     }
 
-    pub(super) fn accept(&mut self, index: usize, now: Duration) -> Accepted {
+    /// Accepts a connection if there is one. After an error for lack of a descriptor, a connection was ended.
+    pub(super) fn accept(&mut self, index: usize, now: Duration) -> Result<Option<Accepted>, Errno> {
         let is_paused = now < self.paused_until;
         let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
-            return Accepted::Nobody;
+            return Ok(None);
         };
         match acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((socket, peer)) => return Accepted::Connection((socket, peer.and_then(|peer| peer.try_into().ok()))),
+            Ok((socket, peer)) => return Ok(Some((socket, peer.and_then(|peer| peer.try_into().ok())))),
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(error) if is_of_connection(error) => {}
             Err(error) => {
@@ -118,11 +112,11 @@ impl Listeners {
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
                     self.paused_until = now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE };
-                    return Accepted::Failed(error);
+                    return Err(error);
                 }
             }
         }
-        Accepted::Nobody
+        Ok(None)
     }
 
     /// Says where a socket of this type may connect instead of at this listener. Those of the hub are the last.
@@ -132,11 +126,6 @@ impl Listeners {
             Some(listener) => format!("{} connect to {}", listener.peers, listener.endpoint),
             None => format!("only {} connect there", refused_at.peers),
         }
-    }
-
-    /// Accepts nobody for a while after a peer was refused.
-    pub(super) fn pause_after_refusal(&mut self, now: Duration) {
-        self.paused_until = now + REFUSED_PAUSE;
     }
 }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
-use super::listener::Connection;
+use super::listener::Accepted;
 use crate::bus::ffi;
 use crate::zmtp::{Exchange, PeerSession};
 
@@ -29,9 +29,9 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) id: PeerId,
-    socket: OwnedFd,
-    /// Where it has connected from over TCP.
-    address: Option<SocketAddr>,
+    pub(super) socket: OwnedFd,
+    /// Where it has connected from over TCP; `None` over ipc.
+    pub(super) address: Option<SocketAddr>,
     pub(super) listener: usize,
     pub(super) phase: Phase,
     /// What it may say next. It is not there while the peer is read.
@@ -46,7 +46,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, (socket, address): Connection, listener: usize, session: PeerSession) -> Self {
+    pub(super) fn new(id: PeerId, (socket, address): Accepted, listener: usize, session: PeerSession) -> Self {
         Self {
             id,
             socket,
@@ -141,11 +141,5 @@ impl fmt::Display for Peer {
                 None => f.write_str("a process of another container"),
             },
         }
-    }
-}
-
-impl AsFd for Peer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }

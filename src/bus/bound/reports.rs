@@ -88,12 +88,13 @@ impl PeerReports {
         now: Duration,
     ) -> bool {
         let PeerCounters { refused, disconnected, subscriptions_refused, .. } = &*self.counters;
-        let (counter, fault) = match excess {
-            Excess::Accept(_) | Excess::Place | Excess::Handshakes => (Some(refused), None),
-            Excess::Stranger(fault) => (None, Some(fault)),
-            Excess::BrokenProtocol(fault) => (Some(disconnected), Some(fault)),
-            Excess::SlowMessage => (Some(disconnected), None),
-            Excess::Subscription => (Some(subscriptions_refused), None),
+        let (counter, fault, does) = match excess {
+            Excess::Accept(_) => (Some(refused), None, "cannot accept"),
+            Excess::Place | Excess::Handshakes => (Some(refused), None, "refuses"),
+            Excess::Stranger(fault) => (None, Some(fault), "refuses"),
+            Excess::BrokenProtocol(fault) => (Some(disconnected), Some(fault), "disconnects"),
+            Excess::SlowMessage => (Some(disconnected), None, "disconnects"),
+            Excess::Subscription => (Some(subscriptions_refused), None, "ignores a subscription of"),
         };
         counter.into_iter().for_each(|counter| counter.add(1));
         let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
@@ -101,30 +102,20 @@ impl PeerReports {
         let Some(listener) = listeners.all.get(at).filter(|_| is_due) else { return false };
         self.logged_at.insert(key, now);
         let here = &listener.endpoint;
-        match excess {
-            Excess::Accept(error) => warning(format_args!("the bus cannot accept {who} at {here}: {error}")),
-            Excess::Place => {
-                warning(format_args!("the bus refuses {who} at {here}: as many peers as it may have are connected"))
-            }
-            Excess::Handshakes => warning(format_args!(
-                "the bus refuses {who} at {here}, which does not speak: as many as may be are in their handshake"
-            )),
+        let why = match excess {
+            Excess::Accept(error) => format!(": {error}"),
+            Excess::Place => ": as many peers as it may have are connected".into(),
+            Excess::Handshakes => ", which does not speak: as many as may be are in their handshake".into(),
             Excess::Stranger(PeerFault::SocketType(kind)) => {
-                let hint = listeners.where_fits(kind, listener);
-                let side = listener.peers;
-                warning(format_args!("the bus refuses {who}: a {kind} socket at the {side}' side {here}; {hint}"));
+                let (side, hint) = (listener.peers, listeners.where_fits(kind, listener));
+                warning(format_args!("the bus {does} {who}: a {kind} socket at the {side}' side {here}; {hint}"));
+                return true;
             }
-            Excess::Stranger(fault) => warning(format_args!("the bus refuses {who} at {here}, which {fault}")),
-            Excess::BrokenProtocol(fault) => {
-                warning(format_args!("the bus disconnects {who} at {here}, which {fault}"));
-            }
-            Excess::SlowMessage => warning(format_args!(
-                "the bus disconnects {who} at {here}, which sends a long message slower than 128 kB/s while others wait"
-            )),
-            Excess::Subscription => {
-                warning(format_args!("the bus ignores a subscription of {who} at {here}, which is beyond its bounds"));
-            }
-        }
+            Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(", which {fault}"),
+            Excess::SlowMessage => ", which sends a long message slower than 128 kB/s while others wait".into(),
+            Excess::Subscription => ", which is beyond its bounds".into(),
+        };
+        warning(format_args!("the bus {does} {who} at {here}{why}"));
         true
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::Places;
-use super::listener::{Accepted, Connection, Listeners};
+use super::listener::{Accepted, Listeners, REFUSED_PAUSE};
 use super::peer::{Peer, PeerId, Phase};
 use super::reports::{Excess, LostSubscriber, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
@@ -48,7 +48,7 @@ pub(in crate::bus) struct Server {
     handshakes: VecDeque<(PeerId, Duration)>,
     pub(in crate::bus) publishers: usize,
     /// By place.
-    subscribers: Vec<Option<PeerId>>,
+    subscribers: BTreeMap<u8, PeerId>,
     /// The places of subscribers that have left, until the exchange forgets them.
     left: PlaceSet,
     /// Peers that may have something to read, in rotation.
@@ -80,7 +80,6 @@ impl Server {
             next_id: listeners.next_token(),
             listeners,
             places,
-            subscribers: vec![None; places.subscribers],
             payload_bytes: config.payload_bytes,
             reservations: Reservations::new(
                 usize::try_from(config.payload_bytes).unwrap_or(usize::MAX).saturating_add(MAX_TOPIC_BYTES),
@@ -139,25 +138,25 @@ impl Server {
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 match self.listeners.accept(index, now) {
-                    Accepted::Connection(connection) => self.greet(connection, index, poller, now),
-                    Accepted::Failed(error) => {
+                    Ok(Some(accepted)) => self.greet(accepted, index, poller, now),
+                    Ok(None) => break,
+                    Err(error) => {
                         self.reports.report(&Excess::Accept(error.into()), &"peers", (&self.listeners, index), now);
                     }
-                    Accepted::Nobody => break,
                 }
             }
         }
     }
 
-    fn greet(&mut self, connection: Connection, listener: usize, poller: &Poller, now: Duration) {
+    fn greet(&mut self, accepted: Accepted, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
-        let mut peer = Peer::new(self.next_id, connection, listener, PeerSession::new(role, self.payload_bytes));
+        let mut peer = Peer::new(self.next_id, accepted, listener, PeerSession::new(role, self.payload_bytes));
         // A new connection has room for it.
         if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) {
             return;
         }
-        if let Err(error) = poller.watch(peer.as_fd(), peer.id) {
-            self.listeners.pause_after_refusal(now);
+        if let Err(error) = poller.watch(peer.socket.as_fd(), peer.id) {
+            self.listeners.paused_until = now + REFUSED_PAUSE;
             self.report(&Excess::Accept(error), &peer, now);
             return;
         }
@@ -178,7 +177,7 @@ impl Server {
     fn write(&mut self, exchange: &mut Exchange) -> bool {
         let mut is_more = false;
         for place in exchange.waiting().iter() {
-            let Some(id) = self.subscribers.get(usize::from(place)).copied().flatten() else { continue };
+            let Some(&id) = self.subscribers.get(&place) else { continue };
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             match peer.write_batch(place, exchange, &mut self.write_buffer) {
                 Ok(is_left) => is_more |= is_left,
@@ -189,7 +188,7 @@ impl Server {
     }
 
     fn subscriber_at(&self, place: u8) -> Option<&Peer> {
-        self.peers.get(self.subscribers.get(usize::from(place))?.as_ref()?)
+        self.peers.get(self.subscribers.get(&place)?)
     }
 
     /// Returns whether one of the subscribers at these places has no room.
@@ -215,8 +214,8 @@ impl Server {
         now: Duration,
     ) {
         for place in places.iter() {
-            let id = self.subscribers.get(usize::from(place)).copied().flatten();
-            let Some(peer) = id.and_then(|id| self.peers.remove(&id)) else { continue };
+            let id = self.subscribers.get(&place);
+            let Some(peer) = id.and_then(|id| self.peers.remove(id)) else { continue };
             self.reports.counters.stalled.add(1);
             let after_s = stall_timeout.as_secs_f64();
             let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
@@ -227,7 +226,7 @@ impl Server {
         self.forget_left(exchange);
     }
 
-    /// Reports to the program that a subscriber is disconnected.
+    /// Reports to the program that a peer is disconnected, if that is a subscriber.
     fn report_lost(&mut self, peer: &Peer, reason: String, exchange: &mut Exchange) {
         let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         let Phase::Subscriber(place) = peer.phase else { return };
@@ -302,9 +301,7 @@ impl Server {
             }
             Phase::Subscriber(place) => {
                 self.left.insert(place);
-                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
-                    *subscriber = None;
-                }
+                self.subscribers.remove(&place);
             }
             Phase::Closing => {}
         }

@@ -89,26 +89,16 @@ impl Dialled {
             None => Frame::copy_of(message.payload()),
         };
         let Some(mut payload) = payload else { return false };
-        if !self.try_send_frame(&mut topic, true) {
+        let socket = &mut self.link.socket;
+        // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that
+        // it does not know of. To ask for its events makes it read them.
+        if !(topic.send(socket, true) || socket.get_events().is_ok() && topic.send(socket, true)) {
             return false;
         }
-        let is_sent = self.try_send_frame(&mut payload, false);
+        let is_sent = payload.send(socket, false);
         debug_assert!(is_sent, "libzmq refuses no payload after it has accepted its topic");
         self.link.taken_messages = self.link.taken_messages.saturating_add(1);
         true
-    }
-
-    /// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
-    fn try_send_frame(&mut self, frame: &mut Frame, has_more: bool) -> bool {
-        let socket = &mut self.link.socket;
-        if frame.send(socket, has_more) {
-            return true;
-        }
-        // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that
-        // it does not know of. This makes it read them.
-        let events = socket.get_events();
-        debug_assert!(events.is_ok(), "a live socket tells its events");
-        frame.send(socket, has_more)
     }
 
     /// Reads what happened to the connection and what the hub subscribes to. `waker` wakes who is to call again.

@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
-use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerEvent, PeerFault, PeerSession, SocketRole};
+use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerEvent, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -29,12 +29,6 @@ impl From<io::Error> for NotConnected {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
             _ => Self::Unreachable(error.to_string()),
         }
-    }
-}
-
-impl From<PeerFault> for NotConnected {
-    fn from(fault: PeerFault) -> Self {
-        Self::Unfit(fault)
     }
 }
 
@@ -100,7 +94,7 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
             Ok(read) => {
                 let mut has_greeting = false;
                 let mut on = |event: PeerEvent<'_>| has_greeting |= matches!(event, PeerEvent::Greeting(_));
-                session.receive(buffer.get(..read).unwrap_or_default(), &mut on)?;
+                session.receive(buffer.get(..read).unwrap_or_default(), &mut on).map_err(NotConnected::Unfit)?;
                 if has_greeting {
                     // libzmq closes the connection at another mechanism than its own, before it has named its own.
                     socket.write_all(rest)?;
@@ -141,7 +135,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::zmtp::PeerTerm;
+    use crate::zmtp::{PeerFault, PeerTerm};
 
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()
@@ -152,7 +146,7 @@ mod tests {
     }
 
     fn unfit_kind(name: &str) -> NotConnected {
-        PeerFault::SocketType(PeerTerm::parse(name.as_bytes()).unwrap()).into()
+        NotConnected::Unfit(PeerFault::SocketType(PeerTerm::parse(name.as_bytes()).unwrap()))
     }
 
     fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
@@ -211,8 +205,8 @@ mod tests {
     fn what_answers_is_told_apart() {
         let greeting = |mechanism: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0".as_slice(), mechanism].concat();
         let ready = |command: &[u8]| [&GREETING[..], command].concat();
-        let mechanism = |name: &[u8]| Some(PeerFault::Mechanism(PeerTerm::parse(name).unwrap()).into());
         let unfit = |fault| Some(NotConnected::Unfit(fault));
+        let mechanism = |name: &[u8]| unfit(PeerFault::Mechanism(PeerTerm::parse(name).unwrap()));
         for (answer, expected) in [
             (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), unfit(PeerFault::Greeting)),
             (b"\x01\0".to_vec(), unfit(PeerFault::Zmtp1)),

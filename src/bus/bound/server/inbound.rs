@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::super::peer::{Peer, PeerId, Phase};
 use super::super::reports::Excess;
 use super::{READ_BUFFER_BYTES, Server};
-use crate::zmtp::{Exchange, PeerEvent, PeerFault, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready};
+use crate::zmtp::{Exchange, PeerEvent, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready};
 
 /// Bytes that are read from another peer at once. They hold some hundred subscriptions.
 const READ_BYTES: usize = 8 * 1024;
@@ -80,7 +80,7 @@ impl Server {
         let read = peer.read(buffer.get_mut(..most_bytes).unwrap_or_default());
         let bytes = read.unwrap_or_default();
         // Over ipc, a read also ends where a descriptor is attached.
-        let is_ipc = self.listeners.all.get(peer.listener).is_some_and(|listener| listener.endpoint.is_ipc());
+        let is_ipc = peer.address.is_none();
         let stays = match read {
             Err(Errno::AGAIN) => true,
             Ok(0) | Err(_) => false,
@@ -107,7 +107,12 @@ impl Server {
         self.reservations.received(peer.id, read.len());
         let result = session.receive(read, &mut |event| self.handle(peer, event, exchange, now));
         if let Err(fault) = result {
-            self.report_fault(peer, fault, exchange, now);
+            let reason = format!("it {fault}");
+            let excess = if peer.phase == Phase::Handshake { Excess::Stranger } else { Excess::BrokenProtocol };
+            // A subscriber is reported to the program as often as to the log.
+            if self.report(&excess(fault), peer, now) {
+                self.report_lost(peer, reason, exchange);
+            }
             return false;
         }
         if session.is_ready() && peer.phase == Phase::Handshake {
@@ -117,16 +122,6 @@ impl Server {
         self.unfinished_bytes += session.unfinished_bytes();
         peer.session = Some(session);
         peer.write_commands(exchange).is_ok()
-    }
-
-    /// Reports a peer that does not speak the protocol, a subscriber to the program as often as to the log.
-    fn report_fault(&mut self, peer: &Peer, fault: PeerFault, exchange: &mut Exchange, now: Duration) {
-        let reason = format!("it {fault}");
-        if peer.phase == Phase::Handshake {
-            self.report(&Excess::Stranger(fault), peer, now);
-        } else if self.report(&Excess::BrokenProtocol(fault), peer, now) {
-            self.report_lost(peer, reason, exchange);
-        }
     }
 
     fn handle(&mut self, peer: &mut Peer, event: PeerEvent<'_>, exchange: &mut Exchange, now: Duration) {
@@ -180,10 +175,8 @@ impl Server {
             SocketRole::Subscribes => {
                 let Some(place) = exchange.join(listener.is_of_hub) else { return };
                 peer.phase = Phase::Subscriber(place);
-                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
-                    debug_assert!(subscriber.is_none(), "{place} is that of another");
-                    *subscriber = Some(peer.id);
-                }
+                let former = self.subscribers.insert(place, peer.id);
+                debug_assert_eq!(former, None, "{place} is that of another");
             }
         }
         self.end_handshake(peer.id);
