@@ -263,11 +263,6 @@ impl Inbox {
         self.waker.wake();
     }
 
-    /// Returns whether every message that was accepted is released.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().counters.queue.depth == 0
-    }
-
     /// Returns what the bus has done so far and what it holds now.
     pub fn counters(&self) -> BusCounters {
         let contents = self.lock();

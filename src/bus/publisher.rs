@@ -1,6 +1,5 @@
 //! How the workers publish.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::inbox::Inbox;
@@ -36,11 +35,5 @@ impl Publish for Publisher {
     /// [`Publisher::wake`] after the last message of one iteration of its event loop.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         self.0.push(topic.as_bytes(), payload)
-    }
-}
-
-impl fmt::Debug for Publisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Publisher(..)")
     }
 }

@@ -1,7 +1,6 @@
 //! The start and the stop of the bus.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -47,7 +46,6 @@ impl Bus {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
         let mut server = Server::open(&config, &poller)?;
-        let bound: Vec<_> = server.iter().flat_map(Server::endpoints).collect();
         let (mut context, mut dialled) = (None, Vec::new());
         if !config.connect.is_empty() {
             let (opened_in, opened) = with_context(|context| {
@@ -59,9 +57,11 @@ impl Bus {
             })?;
             (context, dialled) = (Some(opened_in), opened);
         }
-        let for_subscribers = bound.iter().filter(|(_, peers)| *peers == SocketRole::Subscribes);
-        let for_subscribers: Vec<_> = for_subscribers.map(|(endpoint, _)| (*endpoint).clone()).collect();
-        let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
+        let endpoints_of = |roles: &[SocketRole]| -> Vec<_> {
+            server.iter().flat_map(|server| server.endpoints(roles)).cloned().collect()
+        };
+        let bound = endpoints_of(&[SocketRole::Subscribes, SocketRole::Publishes]);
+        let for_subscribers = endpoints_of(&[SocketRole::Subscribes]);
         let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let first_dialled = for_subscribers.len();
@@ -79,7 +79,6 @@ impl Bus {
             first_dialled,
             exchange,
             server,
-            stall_timeout: config.stall_timeout,
             inbox: Arc::clone(&inbox),
             batch: VecDeque::new(),
             notices: Notices::default(),
@@ -159,11 +158,5 @@ impl Bus {
 impl Drop for Bus {
     fn drop(&mut self) {
         self.end(Duration::ZERO, DROP_MARGIN);
-    }
-}
-
-impl fmt::Debug for Bus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }

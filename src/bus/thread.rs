@@ -21,7 +21,7 @@ use super::poller::{Clock, Poller, WaitEnd};
 use crate::sys::log::log;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::sys::process::schedule_as_batch;
-use crate::zmtp::{Exchange, Origin};
+use crate::zmtp::Exchange;
 
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -57,7 +57,6 @@ pub(super) struct BusThread {
     pub(super) first_dialled: usize,
     pub(super) exchange: Exchange,
     pub(super) server: Option<Server>,
-    pub(super) stall_timeout: Option<Duration>,
     pub(super) inbox: Arc<Inbox>,
     /// Messages that were taken from the inbox.
     pub(super) batch: VecDeque<PostedMessage>,
@@ -157,20 +156,9 @@ impl BusThread {
         is_more
     }
 
-    /// Disconnects subscribers that hold others up for too long. Returns whether there was one.
     fn end_stalled(&mut self, now: Duration) -> bool {
         let Some(server) = &mut self.server else { return false };
-        let (stall_timeout, mut has_ended) = (self.stall_timeout.unwrap_or(Duration::MAX), false);
-        for (origin, holds_up) in
-            [(Origin::Posted, self.notices.has_refused), (Origin::Forwarded, self.exchange.is_full())]
-        {
-            if !holds_up {
-                continue;
-            }
-            let overdue = self.exchange.overdue(origin, stall_timeout, now);
-            has_ended |= !overdue.is_empty();
-            server.disconnect(overdue, stall_timeout, &mut self.exchange, now);
-        }
+        let has_ended = server.end_stalled(self.notices.has_refused, &mut self.exchange, now);
         for lost in server.reports.lost.drain(..) {
             (self.on_event)(BusEvent::LostSubscriber(lost));
         }
@@ -244,7 +232,7 @@ impl BusThread {
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
-        let is_done = !is_more && self.inbox.is_empty() && self.exchange.messages() == 0 && is_quiet;
+        let is_done = !is_more && self.notices.bytes == 0 && self.exchange.messages() == 0 && is_quiet;
         is_done || is_over(self.notices.stop_at)
     }
 
@@ -283,7 +271,6 @@ impl BusThread {
     }
 }
 
-/// Returns whether the time for the stop is over.
 fn is_over(stop_at: Option<Instant>) -> bool {
     stop_at.is_some_and(|stop_at| Instant::now() >= stop_at)
 }

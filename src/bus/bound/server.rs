@@ -64,6 +64,7 @@ pub(in crate::bus) struct Server {
     /// The number of messages that publishers have sent.
     pub(in crate::bus) received_messages: usize,
     payload_bytes: u64,
+    stall_timeout: Duration,
     read_buffer: Vec<u8>,
     write_buffer: Vec<u8>,
 }
@@ -81,6 +82,7 @@ impl Server {
             listeners,
             places,
             payload_bytes: config.payload_bytes,
+            stall_timeout: config.stall_timeout.unwrap_or(Duration::MAX),
             reservations: Reservations::new(
                 usize::try_from(config.payload_bytes).unwrap_or(usize::MAX).saturating_add(MAX_TOPIC_BYTES),
             ),
@@ -89,9 +91,10 @@ impl Server {
         }))
     }
 
-    /// Returns the endpoints as [`super::super::Bus::bound`] does, and what their peers do.
-    pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (&Endpoint, SocketRole)> {
-        self.listeners.all.iter().map(|listener| (&listener.endpoint, listener.peers))
+    /// Returns the endpoints of peers with these roles, in the order of [`super::super::Bus::bound`].
+    pub(in crate::bus) fn endpoints(&self, roles: &[SocketRole]) -> impl Iterator<Item = &Endpoint> {
+        let listeners = self.listeners.all.iter().filter(|listener| roles.contains(&listener.peers));
+        listeners.map(|listener| &listener.endpoint)
     }
 
     /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
@@ -133,7 +136,6 @@ impl Server {
         is_more || self.readable.iter().any(|id| self.may_read(*id, exchange))
     }
 
-    /// Accepts connections, some from each listener.
     fn accept(&mut self, poller: &Poller, now: Duration) {
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
@@ -206,24 +208,26 @@ impl Server {
         }
     }
 
-    pub(in crate::bus) fn disconnect(
-        &mut self,
-        places: PlaceSet,
-        stall_timeout: Duration,
-        exchange: &mut Exchange,
-        now: Duration,
-    ) {
-        for place in places.iter() {
-            let id = self.subscribers.get(&place);
-            let Some(peer) = id.and_then(|id| self.peers.remove(id)) else { continue };
-            self.reports.counters.stalled.add(1);
-            let after_s = stall_timeout.as_secs_f64();
-            let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
-            warning(format_args!("the bus disconnects the subscriber {peer}: {reason}"));
-            self.report_lost(&peer, reason, exchange);
-            self.close(peer, now);
+    /// Disconnects subscribers that hold others up for too long. Returns whether there was one.
+    pub(in crate::bus) fn end_stalled(&mut self, has_refused: bool, exchange: &mut Exchange, now: Duration) -> bool {
+        let mut has_ended = false;
+        for (origin, holds_up) in [(Origin::Posted, has_refused), (Origin::Forwarded, exchange.is_full())] {
+            let overdue =
+                if holds_up { exchange.overdue(origin, self.stall_timeout, now) } else { PlaceSet::default() };
+            for place in overdue.iter() {
+                let id = self.subscribers.get(&place);
+                let Some(peer) = id.and_then(|id| self.peers.remove(id)) else { continue };
+                self.reports.counters.stalled.add(1);
+                let after_s = self.stall_timeout.as_secs_f64();
+                let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
+                warning(format_args!("the bus disconnects the subscriber {peer}: {reason}"));
+                self.report_lost(&peer, reason, exchange);
+                self.close(peer, now);
+                has_ended = true;
+            }
+            self.forget_left(exchange);
         }
-        self.forget_left(exchange);
+        has_ended
     }
 
     /// Reports to the program that a peer is disconnected, if that is a subscriber.
@@ -319,13 +323,11 @@ impl Server {
             self.end(id);
         }
         while let Some((id, _)) = self.closing.pop_front_if(|(_, until)| *until <= now) {
-            match self.peers.get(&id) {
-                // The peer has not got all of it. Who stops has a deadline of its own.
-                Some(peer) if self.is_stopping && peer.unacknowledged_bytes() > 0 => {
-                    self.closing.push_back((id, now + CLOSING_TIMEOUT));
-                }
-                Some(_) => self.end(id),
-                None => {}
+            // The peer may not have got all of it. Who stops has a deadline of its own.
+            if self.is_stopping && self.peers.get(&id).is_some_and(|peer| peer.unacknowledged_bytes() > 0) {
+                self.closing.push_back((id, now + CLOSING_TIMEOUT));
+            } else {
+                self.end(id);
             }
         }
     }
