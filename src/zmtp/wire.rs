@@ -57,12 +57,16 @@ impl fmt::Display for PeerTerm {
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
-/// The greeting that we send, unasked and at once: signature, version, mechanism, padding. It announces ZMTP 3.0, so
-/// that libzmq sends subscriptions as messages.
+/// The greeting that we send: signature, version, mechanism, padding. It announces ZMTP 3.0, so that libzmq sends
+/// subscriptions as messages.
 pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// The length of the part of a greeting with the version, which a peer needs to send the rest of its own.
+/// The length of what we send of our greeting unasked and at once: up to the version. The rest follows once the major
+/// version of the peer has arrived. libzmq then sends its mechanism, and it closes a connection without it where it has
+/// read the name of another one. No socket of libzmq sends a part of its greeting sooner, so no peer waits for more.
 pub const GREETING_VERSION_BYTES: usize = MECHANISM_AT;
+/// The length of the part of a greeting up to the major version.
+pub(super) const MAJOR_VERSION_BYTES: usize = VERSION_AT + 1;
 /// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a
 /// connection on which a message arrives together with our own `READY`.
 pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";

@@ -143,12 +143,14 @@ impl RawPeer {
         Self::connect(endpoint).shaking_hands(socket_type)
     }
 
-    /// Shakes hands as a socket of this type, and waits for the other side.
+    /// Shakes hands as a socket of this type, and waits for the other side: also for its whole greeting, before the
+    /// minor version and the mechanism are sent.
     pub(crate) fn shaking_hands(mut self, socket_type: &str) -> Self {
         let [greeting, ready] = handshake(socket_type);
-        self.send_all(&greeting);
+        let (major_version, rest) = greeting.split_at(11);
+        self.send_all(major_version);
         self.socket.read_exact(&mut [0; 64]).unwrap();
-        self.send_all(&ready);
+        self.send_all(&[rest, &ready].concat());
         let frame = self.receive();
         assert!(frame.flags & COMMAND != 0 && frame.body.starts_with(b"\x05READY"));
         self

@@ -36,7 +36,7 @@ pub(super) struct Peer {
     pub(super) phase: Phase,
     /// What it may say next. It is not there while the peer is read.
     pub(super) session: Option<PeerSession>,
-    /// Commands that are to be written between two messages.
+    /// The rest of our greeting, and commands that are to be written between two messages.
     pub(super) commands: Vec<u8>,
     /// It is in the queue of those that may have something to read.
     pub(super) is_queued: bool,
@@ -78,11 +78,13 @@ impl Peer {
         written
     }
 
-    /// Writes the commands that wait, unless they would stand within a message, or there is no room.
+    /// Writes the commands that wait, unless they would stand within a message, there is no room, or the major version of
+    /// the peer has not arrived.
     pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
-        if self.commands.is_empty() || !self.is_writable || is_within_message() {
+        let awaits_version = || self.session.as_ref().is_some_and(|session| !session.has_major_version());
+        if self.commands.is_empty() || !self.is_writable || is_within_message() || awaits_version() {
             return Ok(());
         }
         let mut commands = std::mem::take(&mut self.commands);
@@ -117,6 +119,7 @@ impl Peer {
     /// Writes nothing more to the peer. What the kernel has, the peer still gets.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closing;
+        self.commands.clear();
         // The only error is that the connection has ended.
         let _ = shutdown(&self.socket, Shutdown::Write);
     }

@@ -18,7 +18,9 @@ use crate::bus::poller::{Poller, Ready};
 use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sys::log::{log, warning};
 use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::{Exchange, GREETING, Origin, PeerSession, PlaceSet, Reservations, SocketRole};
+use crate::zmtp::{
+    Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole,
+};
 
 /// Connections that are accepted from one listener in a turn.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -153,10 +155,12 @@ impl Server {
     fn greet(&mut self, accepted: Accepted, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
         let mut peer = Peer::new(self.next_id, accepted, listener, PeerSession::new(role, self.payload_bytes));
+        let (version, rest) = GREETING.split_at(GREETING_VERSION_BYTES);
         // A new connection has room for it.
-        if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) {
+        if peer.write([version, &[]]) != Ok(version.len()) {
             return;
         }
+        peer.commands.extend_from_slice(rest);
         if let Err(error) = poller.watch(peer.socket.as_fd(), peer.id) {
             self.listeners.paused_until = now + REFUSED_PAUSE;
             self.report(&Excess::Accept(error), &peer, now);

@@ -2,6 +2,7 @@
 //! has failed, and not why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -13,7 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::waker::Waker;
-use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerEvent, PeerSession, SocketRole};
+use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -80,7 +81,7 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     socket.connect_timeout(address, CONNECT_TIMEOUT)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    let (version, rest) = GREETING.split_at(GREETING_VERSION_BYTES);
+    let (version, mut rest) = GREETING.split_at(GREETING_VERSION_BYTES);
     socket.write_all(version)?;
     let (mut session, mut buffer) = (PeerSession::new(role, 0), [0; 512]);
     while !session.is_ready() {
@@ -92,12 +93,9 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
         match socket.read(&mut buffer) {
             Ok(0) => return Err(NotConnected::Closed),
             Ok(read) => {
-                let mut has_greeting = false;
-                let mut on = |event: PeerEvent<'_>| has_greeting |= matches!(event, PeerEvent::Greeting(_));
-                session.receive(buffer.get(..read).unwrap_or_default(), &mut on).map_err(NotConnected::Unfit)?;
-                if has_greeting {
-                    // libzmq closes the connection at another mechanism than its own, before it has named its own.
-                    socket.write_all(rest)?;
+                session.receive(buffer.get(..read).unwrap_or_default(), &mut |_| {}).map_err(NotConnected::Unfit)?;
+                if session.has_major_version() {
+                    socket.write_all(mem::take(&mut rest))?;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::reservations::UNRESERVED_BYTES;
 use super::wire::{
-    self, CANCEL, COMMAND_BYTES, FrameHead, GREETING_BYTES, PING, PING_CONTEXT_BYTES, PeerFault, READY_BYTES,
-    SUBSCRIBE, SocketRole, TIME_TO_LIVE_BYTES,
+    self, CANCEL, COMMAND_BYTES, FrameHead, GREETING_BYTES, MAJOR_VERSION_BYTES, PING, PING_CONTEXT_BYTES, PeerFault,
+    READY_BYTES, SUBSCRIBE, SocketRole, TIME_TO_LIVE_BYTES,
 };
 use super::wire_message::WireMessage;
 use crate::sync::limits::MAX_TOPIC_BYTES;
@@ -106,6 +106,11 @@ impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
         Self { peers, payload_bytes, stage: Stage::Greeting(Vec::new()), expected: Expected::Ready }
+    }
+
+    /// Returns whether the major version of the peer has arrived, so that it is to get the rest of our greeting.
+    pub fn has_major_version(&self) -> bool {
+        !matches!(&self.stage, Stage::Greeting(part) if part.len() < MAJOR_VERSION_BYTES)
     }
 
     /// Returns whether the handshake is done.

@@ -119,6 +119,24 @@ fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
     });
 }
 
+/// libzmq closes a connection at the name of another mechanism than its own, also before it has sent its own.
+#[test]
+fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {
+    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
+    side_by_side(ports, |(side, transport)| {
+        let rig = Rig::open(side, transport);
+        for endpoint in rig.endpoints.all() {
+            let is_publisher = rig.endpoints.publishers.as_ref() == Some(endpoint);
+            let socket = zmq::Context::new().socket(if is_publisher { zmq::PUB } else { zmq::SUB }).unwrap();
+            socket.set_plain_username(Some("user")).unwrap();
+            socket.connect(endpoint).unwrap();
+            let line = format!(" at {endpoint}, which uses the security mechanism PLAIN, and only NULL is supported");
+            rig.gateway.expect_log(&line);
+        }
+        rig.assert_unharmed("peers of another mechanism");
+    });
+}
+
 /// A peer of ZMTP 1.0 that stays and reads nothing would be a subscriber to everything: its pipe would fill, and then
 /// the queue.
 #[test]
