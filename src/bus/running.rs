@@ -48,13 +48,8 @@ impl Bus {
         let mut server = Server::open(&config, &poller)?;
         let (mut context, mut dialled) = (None, Vec::new());
         if !config.connect.is_empty() {
-            let (opened_in, opened) = with_context(|context| {
-                let dial = |endpoint: &Endpoint| {
-                    Dialled::connect(context, endpoint, config.pipe_messages, &poller)
-                        .map_err(BusError::about(endpoint, false))
-                };
-                config.connect.iter().map(dial).collect()
-            })?;
+            let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
+            let (opened_in, opened) = with_context(&config.connect, dial)?;
             (context, dialled) = (Some(opened_in), opened);
         }
         let endpoints_of = |roles: &[SocketRole]| -> Vec<_> {

@@ -63,12 +63,8 @@ impl Subscriber {
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
         let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
         let poller = Poller::new(&interrupter.waker)?;
-        let open = |context: &zmq::Context| {
-            let connect =
-                |endpoint| connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint, false));
-            endpoints.iter().map(connect).collect()
-        };
-        let (_context, links) = with_context(open)?;
+        let open = |context: &_, endpoint: &_| connect(context, endpoint, topics, &poller);
+        let (_context, links) = with_context(endpoints, open)?;
         Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
     }
 

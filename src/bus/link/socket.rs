@@ -15,7 +15,7 @@ use std::{io, thread};
 use socket2::Socket;
 
 use crate::bus::config::BusError;
-use crate::bus::endpoint::keepalive;
+use crate::bus::endpoint::{Endpoint, keepalive};
 use crate::bus::ffi;
 use crate::sys::process::schedule_as_batch;
 
@@ -33,18 +33,20 @@ const CONNECT_TIMEOUT_MS: i32 = 3_000;
 /// Longest time for a handshake, in ms. It is one round trip, and has no end if the peer speaks another protocol.
 const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 
-/// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
+/// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first socket. They inherit
 /// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the
 /// system allows too few threads, libzmq would abort the process.
 pub(crate) fn with_context<T: Send>(
-    open: impl FnOnce(&zmq::Context) -> Result<T, BusError> + Send,
-) -> Result<(zmq::Context, T), BusError> {
+    endpoints: &[Endpoint],
+    open: impl Fn(&zmq::Context, &Endpoint) -> io::Result<T> + Sync,
+) -> Result<(zmq::Context, Vec<T>), BusError> {
     try_threads()?;
     let context = zmq::Context::new();
     let opened = thread::scope(|scope| {
         let body = || {
             schedule_as_batch();
-            open(&context)
+            let open = |endpoint| open(&context, endpoint).map_err(BusError::about(endpoint, false));
+            endpoints.iter().map(open).collect::<Result<_, BusError>>()
         };
         let opening = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, body)?;
         opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

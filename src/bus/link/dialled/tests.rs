@@ -69,9 +69,9 @@ impl Dialler {
         let endpoint = format!("tcp://{address}").parse().unwrap();
         let waker = Arc::new(Waker::new().unwrap());
         let poller = Poller::new(&waker).unwrap();
-        let (context, dialled) =
-            with_context(|context| Ok(Dialled::connect(context, &endpoint, pipe_messages, &poller).unwrap())).unwrap();
-        Self { dialled, waker, _context: context }
+        let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, pipe_messages, &poller);
+        let (context, mut dialled) = with_context(&[endpoint], dial).unwrap();
+        Self { dialled: dialled.remove(0), waker, _context: context }
     }
 
     fn read_events(&mut self) {
