@@ -64,11 +64,6 @@ impl PrefixTree {
         sets.fold(PlaceSet::default(), |all, subscribers| all.union(&subscribers))
     }
 
-    /// Returns whether one of them has subscribers.
-    pub(super) fn has_match(&self, topic: &[u8]) -> bool {
-        self.path(topic).any(|(_, node, _)| !node.subscribers.is_empty())
-    }
-
     /// Returns the last node on the way to a prefix, and the bytes of the prefix behind it. Without such bytes, it is
     /// the node of the prefix, which may have no subscribers.
     pub(super) fn find<'t>(&self, prefix: &'t [u8]) -> (NodeNumber, &'t [u8]) {
@@ -207,15 +202,10 @@ impl PrefixTree {
 
     /// Lets the edge of `parent` that begins with `byte` lead to `child`.
     fn set_child(&mut self, parent: NodeNumber, byte: u8, child: NodeNumber) {
-        if let Some(node) = self.nodes.get_mut(parent as usize) {
-            match node.position(byte) {
-                Ok(at) => {
-                    if let Some(edge) = node.children.get_mut(at) {
-                        edge.1 = child;
-                    }
-                }
-                Err(at) => node.children.insert(at, (byte, child)),
-            }
+        let Some(node) = self.nodes.get_mut(parent as usize) else { return };
+        match node.position(byte) {
+            Ok(at) => node.children.get_mut(at).into_iter().for_each(|edge| edge.1 = child),
+            Err(at) => node.children.insert(at, (byte, child)),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Reservations {
         debug_assert!(other.is_none(), "{publisher} has not released {other:?}");
         self.waiting.push_back(publisher);
         self.grant();
-        if self.waiting.len() == 1 && self.waiting.contains(&publisher) {
+        if self.waiting == [publisher] {
             self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
         }
     }
@@ -114,13 +114,10 @@ impl Reservations {
             let Some(window) = &mut message.window else { continue };
             window.time += if window.counts { elapsed } else { Duration::ZERO };
             window.counts = is_drained(*publisher);
-            if !window.counts || window.time < WINDOW {
-                continue;
+            if window.counts && window.time >= WINDOW {
+                late.extend((window.bytes < WINDOW_BYTES).then_some(*publisher));
+                *window = Window { counts: true, ..Window::default() };
             }
-            if window.bytes < WINDOW_BYTES {
-                late.push(*publisher);
-            }
-            *window = Window { counts: true, ..Window::default() };
         }
         late
     }

@@ -81,7 +81,7 @@ impl Subscriptions {
 
     /// Returns whether somebody subscribes to a beginning of the topic.
     pub fn has_match(&self, topic: &[u8]) -> bool {
-        self.tree.has_match(topic)
+        !self.matching(topic).is_empty()
     }
 
     /// Returns the number of prefixes, where one that several subscribers have counts once.

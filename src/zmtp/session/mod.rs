@@ -59,7 +59,9 @@ pub struct PeerSession {
     peers: SocketRole,
     payload_bytes: u64,
     stage: Stage,
-    expected: Expected<'static>,
+    expected: Expected,
+    /// The topic of the message whose payload is expected. Its memory stays, so that no message allocates it anew.
+    topic: Vec<u8>,
 }
 
 /// Where the next byte of a peer stands.
@@ -76,36 +78,22 @@ enum Stage {
 }
 
 /// What the next frame of a peer may be. Behind the handshake, it may also be a command.
-#[derive(Debug)]
-enum Expected<'b> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
     Ready,
     /// The first frame of a message.
     Message,
-    /// The payload of a publisher's message on this topic.
-    Payload(Cow<'b, [u8]>),
+    /// The payload of a publisher's message.
+    Payload,
     /// Another frame of a message that is dropped.
     Rest,
-}
-
-impl Expected<'_> {
-    fn topic_bytes(&self) -> usize {
-        if let Self::Payload(topic) = self { topic.len() } else { 0 }
-    }
-
-    fn into_owned(self) -> Expected<'static> {
-        match self {
-            Self::Ready => Expected::Ready,
-            Self::Message => Expected::Message,
-            Self::Payload(topic) => Expected::Payload(Cow::Owned(topic.into_owned())),
-            Self::Rest => Expected::Rest,
-        }
-    }
 }
 
 impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
-        Self { peers, payload_bytes, stage: Stage::Greeting(Vec::new()), expected: Expected::Ready }
+        let stage = Stage::Greeting(Vec::new());
+        Self { peers, payload_bytes, stage, expected: Expected::Ready, topic: Vec::new() }
     }
 
     /// Returns whether the major version of the peer has arrived, so that it is to get the rest of our greeting.
@@ -115,12 +103,12 @@ impl PeerSession {
 
     /// Returns whether the handshake is done.
     pub fn is_ready(&self) -> bool {
-        !matches!(self.expected, Expected::Ready)
+        self.expected != Expected::Ready
     }
 
     /// Returns whether all that the peer has begun to send behind its handshake has arrived whole.
     pub fn is_between_messages(&self) -> bool {
-        matches!((&self.stage, &self.expected), (Stage::Head(part), Expected::Message) if part.is_empty())
+        self.expected == Expected::Message && matches!(&self.stage, Stage::Head(part) if part.is_empty())
     }
 
     /// Returns the bytes that are held for what has not arrived whole: the whole size of a message that is reserved or
@@ -130,7 +118,7 @@ impl PeerSession {
             Stage::Greeting(part) | Stage::Head(part) | Stage::Body(_, part) => part.capacity(),
             Stage::Dropped(_) => 0,
         };
-        part_bytes + self.expected.topic_bytes()
+        part_bytes + self.topic.len()
     }
 
     /// Reads what has arrived, and calls `on` for each thing that the peer has sent. The same bytes have the same
@@ -141,13 +129,12 @@ impl PeerSession {
     /// `on` was called for what it sent before. The connection must end, and nothing more may be received.
     pub fn receive(&mut self, bytes: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
         let mut rest = bytes;
-        let mut expected: Expected<'_> = mem::replace(&mut self.expected, Expected::Message);
         while let Some(head) = self.take_head(&mut rest, on)? {
-            let Some(needed) = self.needed_bytes(head, &expected)? else {
-                self.drop_frame(head, 0, &mut expected, on);
+            let Some(needed) = self.needed_bytes(head)? else {
+                self.drop_frame(head, 0, on);
                 continue;
             };
-            let message_bytes = needed + expected.topic_bytes();
+            let message_bytes = self.topic.len() + needed;
             let (is_long, mut part) = match &mut self.stage {
                 Stage::Body(_, part) => (false, mem::take(part)),
                 _ => (message_bytes > UNRESERVED_BYTES, Vec::new()),
@@ -155,7 +142,7 @@ impl PeerSession {
             match take_body(needed, is_long, &mut part, &mut rest) {
                 Ok(Some(body)) => {
                     self.stage = Stage::Dropped(head.body_bytes - needed as u64);
-                    self.read_frame(head, body, &mut expected, on)?;
+                    self.read_frame(head, body, on)?;
                 }
                 Ok(None) => {
                     self.stage = Stage::Body(head, part);
@@ -164,10 +151,9 @@ impl PeerSession {
                     }
                     break;
                 }
-                Err(_) => self.drop_frame(head, part.len(), &mut expected, on),
+                Err(_) => self.drop_frame(head, part.len(), on),
             }
         }
-        self.expected = expected.into_owned();
         Ok(())
     }
 
@@ -180,9 +166,7 @@ impl PeerSession {
         loop {
             match &mut self.stage {
                 Stage::Greeting(part) => {
-                    let (arrived, behind) = rest.split_at(rest.len().min(GREETING_BYTES - part.len()));
-                    part.extend_from_slice(arrived);
-                    *rest = behind;
+                    part.extend_from_slice(take(rest, GREETING_BYTES - part.len()));
                     wire::check_greeting(part)?;
                     if part.len() < GREETING_BYTES {
                         return Ok(None);
@@ -190,9 +174,7 @@ impl PeerSession {
                     on(PeerEvent::Greeting(self.peers));
                 }
                 Stage::Dropped(left) => {
-                    let dropped = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
-                    *left -= dropped as u64;
-                    *rest = rest.get(dropped..).unwrap_or_default();
+                    *left -= take(rest, usize::try_from(*left).unwrap_or(usize::MAX)).len() as u64;
                     if *left > 0 {
                         return Ok(None);
                     }
@@ -201,12 +183,11 @@ impl PeerSession {
                     if part.is_empty()
                         && let Some(head) = FrameHead::parse(rest)?
                     {
-                        *rest = rest.get(head.head_bytes..).unwrap_or_default();
+                        take(rest, head.head_bytes);
                         return Ok(Some(head));
                     }
-                    while let Some((&byte, behind)) = rest.split_first() {
-                        *rest = behind;
-                        part.push(byte);
+                    while let Some(byte) = rest.split_off_first() {
+                        part.push(*byte);
                         if let Some(head) = FrameHead::parse(part)? {
                             return Ok(Some(head));
                         }
@@ -220,21 +201,17 @@ impl PeerSession {
     }
 
     /// Returns how many bytes of the body of this frame are needed, or `None` if its message is dropped.
-    fn needed_bytes(&self, head: FrameHead, expected: &Expected<'_>) -> Result<Option<usize>, PeerFault> {
+    fn needed_bytes(&self, head: FrameHead) -> Result<Option<usize>, PeerFault> {
         let FrameHead { is_command, has_more, body_bytes, .. } = head;
-        let is_ready = !matches!(expected, Expected::Ready);
-        if !is_ready && (!is_command || body_bytes > READY_BYTES) {
-            return Err(PeerFault::Handshake);
-        }
-        if is_ready && is_command && body_bytes > COMMAND_BYTES && self.peers == SocketRole::Publishes {
-            return Err(PeerFault::Command);
-        }
-        let is_possible = match (self.peers, expected) {
+        let is_possible = match (self.expected, self.peers) {
+            (Expected::Ready, _) if is_command && body_bytes <= READY_BYTES => true,
+            (Expected::Ready, _) => return Err(PeerFault::Handshake),
+            (_, SocketRole::Publishes) if is_command && body_bytes > COMMAND_BYTES => return Err(PeerFault::Command),
             _ if is_command => true,
-            (_, Expected::Rest | Expected::Ready) => false,
-            (SocketRole::Subscribes, _) => !has_more,
-            (SocketRole::Publishes, Expected::Payload(_)) => !has_more && body_bytes <= self.payload_bytes,
-            (SocketRole::Publishes, _) => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
+            (Expected::Rest, _) => false,
+            (_, SocketRole::Subscribes) => !has_more,
+            (Expected::Payload, _) => !has_more && body_bytes <= self.payload_bytes,
+            (Expected::Message, _) => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
         };
         let needed = match self.peers {
             SocketRole::Subscribes => body_bytes.min(SUBSCRIPTION_BYTES),
@@ -245,51 +222,50 @@ impl PeerSession {
     }
 
     /// Drops what follows of this frame behind its first bytes, and the rest of its message.
-    fn drop_frame(
-        &mut self,
-        head: FrameHead,
-        arrived: usize,
-        expected: &mut Expected<'_>,
-        on: &mut dyn FnMut(PeerEvent<'_>),
-    ) {
+    fn drop_frame(&mut self, head: FrameHead, arrived: usize, on: &mut dyn FnMut(PeerEvent<'_>)) {
         self.stage = Stage::Dropped(head.body_bytes - arrived as u64);
+        self.topic.clear();
         let next = if head.has_more { Expected::Rest } else { Expected::Message };
-        if !matches!(mem::replace(expected, next), Expected::Rest) {
+        if mem::replace(&mut self.expected, next) != Expected::Rest {
             on(PeerEvent::Dropped);
         }
     }
 
-    fn read_frame<'b>(
-        &self,
+    fn read_frame(
+        &mut self,
         head: FrameHead,
-        body: Cow<'b, [u8]>,
-        expected: &mut Expected<'b>,
+        body: Cow<'_, [u8]>,
         on: &mut dyn FnMut(PeerEvent<'_>),
     ) -> Result<(), PeerFault> {
-        if matches!(expected, Expected::Ready) {
+        if self.expected == Expected::Ready {
             let socket_type = wire::parse_socket_type(&body)?;
             if SocketRole::of_type(&socket_type) != Some(self.peers) {
                 return Err(PeerFault::SocketType(socket_type));
             }
-            *expected = Expected::Message;
+            self.expected = Expected::Message;
             on(PeerEvent::Ready);
+        } else if self.peers == SocketRole::Subscribes && read_subscription(head.is_command, &body, on) {
             return Ok(());
-        }
-        if self.peers == SocketRole::Subscribes && read_subscription(head.is_command, &body, on) {
-            return Ok(());
-        }
-        if head.is_command {
-            return read_command(head.body_bytes, &body, on);
-        }
-        match self.peers {
-            SocketRole::Subscribes => on(PeerEvent::Dropped),
-            SocketRole::Publishes => match mem::replace(expected, Expected::Message) {
-                Expected::Payload(topic) => on(message(&topic, body).map_or(PeerEvent::Dropped, PeerEvent::Message)),
-                _ => *expected = Expected::Payload(body),
-            },
+        } else if head.is_command {
+            read_command(head.body_bytes, &body, on)?;
+        } else if self.peers == SocketRole::Subscribes {
+            on(PeerEvent::Dropped);
+        } else if self.expected == Expected::Payload {
+            let message = message(&self.topic, body);
+            self.topic.clear();
+            self.expected = Expected::Message;
+            on(message.map_or(PeerEvent::Dropped, PeerEvent::Message));
+        } else {
+            self.topic.extend_from_slice(&body);
+            self.expected = Expected::Payload;
         }
         Ok(())
     }
+}
+
+/// Takes so many bytes, or what has arrived of them.
+fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
+    rest.split_off(..bytes.min(rest.len())).unwrap_or_default()
 }
 
 /// Takes so many bytes of a body, of which `part` has arrived before. Returns `None` if they have not arrived whole.
@@ -302,14 +278,11 @@ fn take_body<'b>(
 ) -> Result<Option<Cow<'b, [u8]>>, TryReserveError> {
     debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
     let left = needed.saturating_sub(part.len());
-    let (arrived, behind) = rest.split_at(left.min(rest.len()));
-    if arrived.len() == needed {
-        *rest = behind;
-        return Ok(Some(Cow::Borrowed(arrived)));
+    if part.is_empty() && left <= rest.len() {
+        return Ok(Some(Cow::Borrowed(take(rest, left))));
     }
-    part.try_reserve_exact(if is_to_be_reserved { arrived.len() } else { left })?;
-    part.extend_from_slice(arrived);
-    *rest = behind;
+    part.try_reserve_exact(if is_to_be_reserved { left.min(rest.len()) } else { left })?;
+    part.extend_from_slice(take(rest, left));
     Ok((part.len() == needed).then(|| Cow::Owned(mem::take(part))))
 }
 
