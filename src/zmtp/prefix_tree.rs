@@ -91,7 +91,15 @@ impl PrefixTree {
         }
         self.prefixes -= 1;
         if node.children.is_empty() && number != ROOT {
-            self.remove_leaf(number);
+            let leaf = self.nodes.remove(number as usize);
+            self.edge_bytes -= 1 + leaf.label.len();
+            if let Some(Node { children, .. }) = self.nodes.get_mut(leaf.parent as usize) {
+                children.retain(|(byte, _)| *byte != leaf.byte);
+                if children.len() * SPARE_FACTOR < children.capacity() {
+                    children.shrink_to_fit();
+                }
+            }
+            self.join(leaf.parent);
         } else {
             self.join(number);
         }
@@ -179,15 +187,6 @@ impl PrefixTree {
         (number, label.get(shared_bytes..).unwrap_or_default())
     }
 
-    fn remove_leaf(&mut self, number: NodeNumber) {
-        let leaf = self.nodes.remove(number as usize);
-        self.edge_bytes -= 1 + leaf.label.len();
-        if let Some(parent) = self.nodes.get_mut(leaf.parent as usize) {
-            parent.remove_child(leaf.byte);
-        }
-        self.join(leaf.parent);
-    }
-
     /// Joins the edges above and below a node that stands for no prefix and has one child.
     fn join(&mut self, number: NodeNumber) {
         let Some(node) = self.node(number).filter(|node| number != ROOT && node.subscribers.is_empty()) else { return };
@@ -219,15 +218,6 @@ impl Node {
     fn child(&self, byte: u8) -> Option<NodeNumber> {
         let at = self.position(byte).ok()?;
         self.children.get(at).map(|(_, child)| *child)
-    }
-
-    fn remove_child(&mut self, byte: u8) {
-        if let Ok(at) = self.position(byte) {
-            self.children.remove(at);
-        }
-        if self.children.len() * SPARE_FACTOR < self.children.capacity() {
-            self.children.shrink_to_fit();
-        }
     }
 }
 

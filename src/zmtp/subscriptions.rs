@@ -79,11 +79,6 @@ impl Subscriptions {
         self.tree.matching(topic)
     }
 
-    /// Returns whether somebody subscribes to a beginning of the topic.
-    pub fn has_match(&self, topic: &[u8]) -> bool {
-        !self.matching(topic).is_empty()
-    }
-
     /// Returns the number of prefixes, where one that several subscribers have counts once.
     pub fn prefixes(&self) -> usize {
         self.tree.prefixes
@@ -155,7 +150,6 @@ mod tests {
             (b"\xff", &[0]),
         ] {
             assert_eq!(places(subscriptions.matching(topic)), wanted_by, "{topic:?}");
-            assert_eq!(subscriptions.has_match(topic), !wanted_by.is_empty(), "{topic:?}");
         }
     }
 

@@ -136,16 +136,14 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
     }
     let field = greeting.get(MECHANISM_AT..).unwrap_or_default();
     let field = field.get(..MECHANISM.len()).unwrap_or(field);
-    if MECHANISM.starts_with(field) {
-        return Ok(());
-    }
     let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_whole = name.len() < field.len() || field.len() == MECHANISM.len();
-    match PeerTerm::parse(name) {
+    match PeerTerm::parse(name).filter(|_| name != b"NULL") {
+        _ if MECHANISM.starts_with(field) => Ok(()),
         // Commands of other mechanisms could not be read here.
-        Some(other) if name != b"NULL" && is_whole => Err(PeerFault::Mechanism(other)),
-        Some(_) if name != b"NULL" => Ok(()),
-        _ => Err(PeerFault::Greeting),
+        Some(other) if is_whole => Err(PeerFault::Mechanism(other)),
+        Some(_) => Ok(()),
+        None => Err(PeerFault::Greeting),
     }
 }
 

@@ -71,7 +71,7 @@ impl Dialled {
     /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         self.is_full = !self.send(message);
-        if !self.is_full && !self.subscriptions.has_match(message.topic()) {
+        if !self.is_full && self.subscriptions.matching(message.topic()).is_empty() {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full

@@ -10,6 +10,7 @@ mod readers;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::time::Duration;
 
 use readers::{DialledReaders, Reader};
@@ -47,9 +48,10 @@ pub struct Exchange {
     log: Log,
     /// Who wants a topic.
     pub subscriptions: Subscriptions,
-    /// By place.
-    readers: Vec<Option<Reader>>,
-    subscribers: usize,
+    /// By place, also where nobody is.
+    readers: Vec<Reader>,
+    /// The places where nobody is.
+    free: PlaceSet,
     /// The places of subscribers of the hub, which get what publishers send.
     of_hub: PlaceSet,
     /// The places of subscribers for which messages wait.
@@ -72,23 +74,21 @@ impl Exchange {
     /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`]
     /// and none if nothing is bound, and with so many dialled endpoints, none of which is connected.
     pub fn new(places: usize, dialled: usize) -> Self {
-        Self {
-            readers: std::iter::repeat_with(|| None).take(places).collect(),
-            dialled: DialledReaders::new(dialled, places > 0),
-            ..Self::default()
-        }
+        let mut exchange = Self { dialled: DialledReaders::new(dialled, places > 0), ..Self::default() };
+        exchange.readers.resize_with(places, Reader::default);
+        (0..=u8::MAX).take(places).for_each(|place| _ = exchange.free.insert(place));
+        exchange
     }
 
     /// Returns whether there is a place for another subscriber.
     pub fn has_place(&self) -> bool {
-        self.subscribers < self.readers.len()
+        !self.free.is_empty()
     }
 
     /// Adds a subscriber, which gets what publishers send if it `is_of_hub`. Returns its place, if there is one.
     pub fn join(&mut self, is_of_hub: bool) -> Option<u8> {
-        let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
-        *reader = Some(Reader::default());
-        self.subscribers += 1;
+        let place = self.free.iter().next()?;
+        self.free.remove(place);
         if is_of_hub {
             self.of_hub.insert(place);
         }
@@ -100,9 +100,9 @@ impl Exchange {
         let mut first = u64::MAX;
         for place in places.iter() {
             self.subscriptions.leave(place);
-            let left = self.readers.get_mut(usize::from(place)).and_then(Option::take);
-            debug_assert!(left.is_some(), "nobody is at {place}");
-            self.subscribers -= usize::from(left.is_some());
+            let was_taken = self.free.insert(place);
+            debug_assert!(was_taken, "nobody is at {place}");
+            let left = self.readers.get_mut(usize::from(place)).map(mem::take);
             first = left.filter(|reader| reader.waiting > 0).map_or(first, |reader| first.min(reader.next));
             self.of_hub.remove(place);
             self.waiting.remove(place);
@@ -148,7 +148,7 @@ impl Exchange {
             self.is_full |= self.forwarded_bytes >= FORWARDED_BYTES;
         }
         for place in wanted.iter() {
-            let Some(reader) = reader_at(&mut self.readers, place) else { continue };
+            let Some(reader) = self.readers.get_mut(usize::from(place)) else { continue };
             if reader.waiting == 0 {
                 reader.next = number;
                 self.waiting.insert(place);
@@ -182,7 +182,7 @@ impl Exchange {
     /// goes on behind those.
     pub fn batch(&mut self, place: u8, rest_only: bool, copied: &mut Vec<u8>) -> &[u8] {
         copied.clear();
-        let Some(reader) = reader_at(&mut self.readers, place).filter(|reader| reader.waiting > 0) else { return &[] };
+        let Some(reader) = self.readers.get_mut(usize::from(place)).filter(|it| it.waiting > 0) else { return &[] };
         let (mut left, mut skip_bytes) = (reader.waiting, reader.written_bytes);
         for entry in self.log.from(self.log.index_of(reader.next)).take(BATCH_ENTRIES) {
             let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else {
@@ -210,11 +210,11 @@ impl Exchange {
     /// Takes note that so many bytes of the messages for this place were written. Returns whether it is time to look
     /// how much of them the peer has acknowledged ([`Exchange::acknowledged`]).
     pub fn written(&mut self, place: u8, bytes: usize) -> bool {
-        let Some(reader) = reader_at(&mut self.readers, place) else { return false };
+        let Some(reader) = self.reader(place) else { return false };
         let mut left_bytes = bytes;
         let mut index = self.log.index_of(reader.next);
         while left_bytes > 0 {
-            let Some((entry, reader)) = self.log.get_mut(index).zip(reader_at(&mut self.readers, place)) else {
+            let Some((entry, reader)) = self.log.get_mut(index).zip(self.readers.get_mut(usize::from(place))) else {
                 debug_assert!(false, "{left_bytes} bytes more than wait for {place}");
                 break;
             };
@@ -243,14 +243,14 @@ impl Exchange {
 
     /// Takes note that so many bytes were written to this place that belong to no message.
     pub fn command_written(&mut self, place: u8, bytes: usize) {
-        if let Some(reader) = reader_at(&mut self.readers, place) {
+        if let Some(reader) = self.readers.get_mut(usize::from(place)) {
             reader.sent.add(bytes);
         }
     }
 
     /// Takes note of how many of the bytes that were written to this place its peer has not acknowledged.
     pub fn acknowledged(&mut self, place: u8, unacknowledged_bytes: u64) {
-        if let Some(reader) = reader_at(&mut self.readers, place) {
+        if let Some(reader) = self.readers.get_mut(usize::from(place)) {
             reader.sent.acknowledge(unacknowledged_bytes);
         }
     }
@@ -289,12 +289,12 @@ impl Exchange {
         }
         let oldest = self.log.first(&mut self.oldest_wanted, |entry| !entry.wanted.is_empty());
         let late = oldest.map_or(Duration::ZERO, |entry| now.saturating_sub(entry.taken_at));
-        let late_messages = self.waiting.iter().map(|place| self.waiting_at(place)).max();
+        let late_messages = self.waiting.iter().map(|place| self.waiting_at(place)).max().unwrap_or(0);
         SubscriberTotals {
-            subscribers: Some(self.subscribers as u64),
+            subscribers: Some((self.readers.len() - self.free.len()) as u64),
             subscriptions: Some(self.subscriptions.prefixes() as u64),
             unsubscribed: Some(self.unsubscribed),
-            late_messages: late_messages.or(Some(0)),
+            late_messages: Some(late_messages),
             late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
         }
     }
@@ -355,7 +355,7 @@ impl Exchange {
 
     /// Returns what nobody needs any more, since the last call.
     pub fn take_released(&mut self) -> Released {
-        std::mem::take(&mut self.released)
+        mem::take(&mut self.released)
     }
 
     /// Returns whether publishers must wait: what they have sent has reached its bound, and half is not free yet.
@@ -374,10 +374,6 @@ impl Exchange {
     }
 
     fn reader(&self, place: u8) -> Option<&Reader> {
-        self.readers.get(usize::from(place))?.as_ref()
+        self.readers.get(usize::from(place))
     }
-}
-
-fn reader_at(readers: &mut [Option<Reader>], place: u8) -> Option<&mut Reader> {
-    readers.get_mut(usize::from(place))?.as_mut()
 }

@@ -126,7 +126,7 @@ impl Handed {
     pub(super) fn end(self, next_number: u64) -> u64 {
         match self {
             Self::Every => next_number,
-            Self::Below(number) => number.min(next_number),
+            Self::Below(number) => number,
         }
     }
 }
@@ -134,11 +134,8 @@ impl Handed {
 impl DialledReaders {
     /// Returns so many endpoints, none of which is connected.
     pub(super) fn new(endpoints: usize, is_bound: bool) -> Self {
-        let mut readers = Self {
-            readers: vec![DialledReader::default(); endpoints],
-            is_needed: !is_bound && endpoints > 0,
-            handed: Handed::Every,
-        };
+        let readers = vec![DialledReader::default(); endpoints];
+        let mut readers = Self { readers, is_needed: !is_bound, handed: Handed::Every };
         readers.find_handed();
         readers
     }
@@ -160,14 +157,9 @@ impl DialledReaders {
 
     /// Finds out which messages were handed over, after an endpoint was handed some, or its connection has changed.
     pub(super) fn find_handed(&mut self) {
-        let connected = self.readers.iter().filter(|reader| reader.is_connected).map(|reader| reader.next);
-        self.handed = match connected.min() {
-            Some(slowest) => Handed::Below(slowest),
-            None if self.is_needed => {
-                Handed::Below(self.readers.iter().map(|reader| reader.next).max().unwrap_or_default())
-            }
-            None => Handed::Every,
-        };
+        let slowest = self.readers.iter().filter(|reader| reader.is_connected).map(|reader| reader.next).min();
+        let latest = || self.readers.iter().map(|reader| reader.next).max().filter(|_| self.is_needed);
+        self.handed = slowest.or_else(latest).map_or(Handed::Every, Handed::Below);
     }
 }
 

@@ -8,7 +8,6 @@
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::TryReserveError;
 use std::mem;
 use std::sync::Arc;
 
@@ -139,20 +138,26 @@ impl PeerSession {
                 Stage::Body(_, part) => (false, mem::take(part)),
                 _ => (message_bytes > UNRESERVED_BYTES, Vec::new()),
             };
-            match take_body(needed, is_long, &mut part, &mut rest) {
-                Ok(Some(body)) => {
-                    self.stage = Stage::Dropped(head.body_bytes - needed as u64);
-                    self.read_frame(head, body, on)?;
-                }
-                Ok(None) => {
+            debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
+            let left = needed.saturating_sub(part.len());
+            let body = if part.is_empty() && left <= rest.len() {
+                Cow::Borrowed(take(&mut rest, left))
+            } else if part.try_reserve_exact(if is_long { rest.len() } else { left }).is_err() {
+                self.drop_frame(head, part.len(), on);
+                continue;
+            } else {
+                part.extend_from_slice(take(&mut rest, left));
+                if part.len() < needed {
                     self.stage = Stage::Body(head, part);
                     if is_long {
                         on(PeerEvent::LongMessage(message_bytes));
                     }
                     break;
                 }
-                Err(_) => self.drop_frame(head, part.len(), on),
-            }
+                Cow::Owned(part)
+            };
+            self.stage = Stage::Dropped(head.body_bytes - needed as u64);
+            self.read_frame(head, body, on)?;
         }
         Ok(())
     }
@@ -251,7 +256,14 @@ impl PeerSession {
         } else if self.peers == SocketRole::Subscribes {
             on(PeerEvent::Dropped);
         } else if self.expected == Expected::Payload {
-            let message = message(&self.topic, body);
+            let message = match body {
+                // Only a payload that lies in the input is copied.
+                Cow::Borrowed(payload) => WireMessage::copy_of(&self.topic, payload),
+                Cow::Owned(payload) => {
+                    let whole = 0..payload.len();
+                    WireMessage::part_of(&self.topic, &Arc::new(payload), whole)
+                }
+            };
             self.topic.clear();
             self.expected = Expected::Message;
             on(message.map_or(PeerEvent::Dropped, PeerEvent::Message));
@@ -266,24 +278,6 @@ impl PeerSession {
 /// Takes so many bytes, or what has arrived of them.
 fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
     rest.split_off(..bytes.min(rest.len())).unwrap_or_default()
-}
-
-/// Takes so many bytes of a body, of which `part` has arrived before. Returns `None` if they have not arrived whole.
-/// `part` then holds what there is, and has room for all of them, unless that `is_to_be_reserved` before.
-fn take_body<'b>(
-    needed: usize,
-    is_to_be_reserved: bool,
-    part: &mut Vec<u8>,
-    rest: &mut &'b [u8],
-) -> Result<Option<Cow<'b, [u8]>>, TryReserveError> {
-    debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
-    let left = needed.saturating_sub(part.len());
-    if part.is_empty() && left <= rest.len() {
-        return Ok(Some(Cow::Borrowed(take(rest, left))));
-    }
-    part.try_reserve_exact(if is_to_be_reserved { left.min(rest.len()) } else { left })?;
-    part.extend_from_slice(take(rest, left));
-    Ok((part.len() == needed).then(|| Cow::Owned(mem::take(part))))
 }
 
 /// Reads a subscription or a cancellation. Returns `false` if the frame is neither.
@@ -312,15 +306,4 @@ fn read_command(body_bytes: u64, body: &[u8], on: &mut dyn FnMut(PeerEvent<'_>))
         on(PeerEvent::Ping(context.get(..PING_CONTEXT_BYTES).unwrap_or(context)));
     }
     Ok(())
-}
-
-/// Returns the message, or `None` if there is no memory for it. Only a payload that lies in the input is copied.
-fn message(topic: &[u8], payload: Cow<'_, [u8]>) -> Option<WireMessage> {
-    match payload {
-        Cow::Borrowed(payload) => WireMessage::copy_of(topic, payload),
-        Cow::Owned(payload) => {
-            let whole = 0..payload.len();
-            WireMessage::part_of(topic, &Arc::new(payload), whole)
-        }
-    }
 }

@@ -86,7 +86,8 @@ impl Dialler {
             assert!(hub.is_none_or(|hub| hub.socket.get_events().is_ok()));
             self.read_events();
             let prefix = hub.and_then(|hub| hub.prefix.as_ref());
-            let is_subscribed = prefix.is_none_or(|prefix| self.dialled.subscriptions.has_match(prefix.as_bytes()));
+            let is_subscribed =
+                prefix.is_none_or(|prefix| !self.dialled.subscriptions.matching(prefix.as_bytes()).is_empty());
             self.dialled.link.state.is_connected() == is_connected && is_subscribed
         });
     }
