@@ -44,10 +44,7 @@ pub(super) struct PrefixTree {
 
 impl Default for PrefixTree {
     fn default() -> Self {
-        let mut nodes = Slab::new();
-        let root = nodes.insert(Node::default());
-        debug_assert_eq!(root, ROOT as usize, "a slab counts from 0");
-        Self { nodes, prefixes: 0, edge_bytes: 0 }
+        Self { nodes: Slab::from_iter([(ROOT as usize, Node::default())]), prefixes: 0, edge_bytes: 0 }
     }
 }
 
@@ -81,12 +78,10 @@ impl PrefixTree {
 
     /// Removes a subscriber from the prefix of a node, and the prefix if it was the last one.
     pub(super) fn remove(&mut self, place: u8, number: NodeNumber) {
-        let Some(node) = self.nodes.get_mut(number as usize) else {
-            return debug_assert!(false, "a node with subscribers exists");
-        };
-        let was_subscriber = node.subscribers.remove(place);
-        debug_assert!(was_subscriber, "{place} subscribes to node {number}");
-        if !was_subscriber || !node.subscribers.is_empty() {
+        let node = self.nodes.get_mut(number as usize).filter(|node| node.subscribers.contains(place));
+        let Some(node) = node else { return debug_assert!(false, "{place} subscribes to node {number}") };
+        node.subscribers.remove(place);
+        if !node.subscribers.is_empty() {
             return;
         }
         self.prefixes -= 1;

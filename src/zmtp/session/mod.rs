@@ -91,8 +91,8 @@ enum Expected {
 impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
-        let stage = Stage::Greeting(Vec::new());
-        Self { peers, payload_bytes, stage, expected: Expected::Ready, topic: Vec::new() }
+        let (stage, expected) = (Stage::Greeting(Vec::new()), Expected::Ready);
+        Self { peers, payload_bytes, stage, expected, topic: Vec::new() }
     }
 
     /// Returns whether the major version of the peer has arrived, so that it is to get the rest of our greeting.
