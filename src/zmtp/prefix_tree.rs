@@ -145,22 +145,15 @@ impl PrefixTree {
     /// Adds the node of a prefix below the last one on the way to it, unless it is there.
     fn add(&mut self, (number, rest): (NodeNumber, &[u8])) -> NodeNumber {
         let Some((byte, label)) = rest.split_first() else { return number };
-        let Some(child) = self.node(number).and_then(|node| node.child(*byte)) else {
-            return self.add_leaf(number, *byte, label);
-        };
-        let (upper, rest) = self.split(child, label);
-        match rest.split_first() {
-            Some((byte, label)) => self.add_leaf(upper, *byte, label),
-            None => upper,
+        if let Some(child) = self.node(number).and_then(|node| node.child(*byte)) {
+            let found = self.split(child, label);
+            return self.add(found);
         }
-    }
-
-    fn add_leaf(&mut self, parent: NodeNumber, byte: u8, label: &[u8]) -> NodeNumber {
-        let leaf = Node { parent, byte, label: label.into(), ..Node::default() };
-        let number = self.nodes.insert(leaf) as NodeNumber;
-        self.edge_bytes += 1 + label.len();
-        self.set_child(parent, byte, number);
-        number
+        let leaf = Node { parent: number, byte: *byte, label: label.into(), ..Node::default() };
+        let leaf = self.nodes.insert(leaf) as NodeNumber;
+        self.edge_bytes += rest.len();
+        self.set_child(number, *byte, leaf);
+        leaf
     }
 
     /// Puts a node where the label of the edge to `lower` and `label` part. Returns it, and the rest of `label`.

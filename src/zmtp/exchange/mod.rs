@@ -48,7 +48,7 @@ pub struct Exchange {
     log: Log,
     /// Who wants a topic.
     pub subscriptions: Subscriptions,
-    /// By place, also where nobody is.
+    /// By place, also where nobody is. There is none if nothing is bound.
     readers: Vec<Reader>,
     /// The places where nobody is.
     free: PlaceSet,
@@ -132,7 +132,7 @@ impl Exchange {
         let is_forwarded = origin == Origin::Forwarded;
         let matching = self.subscriptions.matching(message.topic());
         let wanted = if is_forwarded { matching.intersection(&self.of_hub) } else { matching };
-        if wanted.is_empty() && self.is_bound() {
+        if wanted.is_empty() && !self.readers.is_empty() {
             self.unsubscribed += 1;
             if !is_forwarded {
                 self.unsubscribed_topics.note(message.topic());
@@ -284,7 +284,7 @@ impl Exchange {
 
     /// Returns how it stands with the subscribers.
     pub fn totals(&mut self, now: Duration) -> SubscriberTotals {
-        if !self.is_bound() {
+        if self.readers.is_empty() {
             return SubscriberTotals::default();
         }
         let oldest = self.log.first(&mut self.oldest_wanted, |entry| !entry.wanted.is_empty());
@@ -304,10 +304,6 @@ impl Exchange {
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
         self.dialled.set_connected(endpoint, is_connected, self.log.next_number);
         self.free_handed();
-    }
-
-    fn is_bound(&self) -> bool {
-        !self.readers.is_empty()
     }
 
     /// Hands messages to a dialled endpoint if it is connected, `most` at most, until `send` returns false: then the

@@ -252,7 +252,14 @@ impl PeerSession {
         } else if self.peers == SocketRole::Subscribes && read_subscription(head.is_command, &body, on) {
             return Ok(());
         } else if head.is_command {
-            read_command(head.body_bytes, &body, on)?;
+            if head.body_bytes > COMMAND_BYTES {
+                return Err(PeerFault::Command);
+            }
+            if let Some(rest) = body.strip_prefix(PING) {
+                let (_time_to_live, context) = rest.split_at_checked(TIME_TO_LIVE_BYTES).ok_or(PeerFault::Command)?;
+                // libzmq repeats as much of a longer context.
+                on(PeerEvent::Ping(context.get(..PING_CONTEXT_BYTES).unwrap_or(context)));
+            }
         } else if self.peers == SocketRole::Subscribes {
             on(PeerEvent::Dropped);
         } else if self.expected == Expected::Payload {
@@ -294,16 +301,4 @@ fn read_subscription(is_command: bool, body: &[u8], on: &mut dyn FnMut(PeerEvent
         on(PeerEvent::Cancel(prefix));
     }
     true
-}
-
-fn read_command(body_bytes: u64, body: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
-    if body_bytes > COMMAND_BYTES {
-        return Err(PeerFault::Command);
-    }
-    if let Some(rest) = body.strip_prefix(PING) {
-        let (_time_to_live, context) = rest.split_at_checked(TIME_TO_LIVE_BYTES).ok_or(PeerFault::Command)?;
-        // libzmq repeats as much of a longer context.
-        on(PeerEvent::Ping(context.get(..PING_CONTEXT_BYTES).unwrap_or(context)));
-    }
-    Ok(())
 }
