@@ -138,7 +138,7 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
     let field = field.get(..MECHANISM.len()).unwrap_or(field);
     let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_whole = name.len() < field.len() || field.len() == MECHANISM.len();
-    match PeerTerm::parse(name).filter(|_| name != b"NULL") {
+    match Some(name).filter(|name| *name != b"NULL").and_then(PeerTerm::parse) {
         _ if MECHANISM.starts_with(field) => Ok(()),
         // Commands of other mechanisms could not be read here.
         Some(other) if is_whole => Err(PeerFault::Mechanism(other)),

@@ -156,7 +156,8 @@ impl PeerSession {
                 }
                 Cow::Owned(part)
             };
-            self.stage = Stage::Dropped(head.body_bytes - needed as u64);
+            let dropped = head.body_bytes - needed as u64;
+            self.stage = if dropped > 0 { Stage::Dropped(dropped) } else { Stage::Head(Vec::new()) };
             self.read_frame(head, body, on)?;
         }
         Ok(())
