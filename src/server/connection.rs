@@ -6,7 +6,6 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
@@ -19,10 +18,6 @@ use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read
 use crate::server::transport::Stream;
 use crate::sys::memory::{Holder, MEMORY};
 use crate::tls::session::Acceptor;
-
-/// How long a connection that is cut off is still read: what the client has sent already would reset the connection, and
-/// may destroy its last answers.
-const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The listening socket that a connection came through.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +95,7 @@ pub(crate) fn run<S: Stream>(
             // The close of the socket ends both sides at once.
             Ok(Closing::AtOnce) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
-            Ok(Closing::Lingering(most)) => drop(timeout(most, task.stream.linger()).await),
+            Ok(Closing::Lingering) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
@@ -112,7 +107,7 @@ pub(crate) fn run<S: Stream>(
 
 enum Closing {
     AtOnce,
-    Lingering(Duration),
+    Lingering,
 }
 
 struct ConnectionTask<'w, S> {
@@ -134,7 +129,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
             next = match next {
                 // The client has ended its side.
                 Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
-                Next::Close(_) => return Ok(Closing::Lingering(LINGER_TIMEOUT)),
+                Next::Close(_) => return Ok(Closing::Lingering),
+                Next::Again if handle.ending(self.worker) == Some(Ending::CutOff) => return Ok(Closing::Lingering),
                 Next::Again => {
                     self.advance(|connection, _, out, context| connection.receive([].as_slice(), out, context))?
                 }
@@ -163,7 +159,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         self.advance(|connection, _, out, context| connection.time_out(out, context))?
                     }
                     Step::Close => return Ok(Closing::AtOnce),
-                    Step::CutOff => return Ok(Closing::Lingering(CUT_OFF_LINGER_TIMEOUT)),
+                    Step::CutOff => return Ok(Closing::Lingering),
                 },
             };
             if !self.stream.unsent.is_empty() {
@@ -195,7 +191,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut flushed = pin!(self.stream.flush());
         loop {
             if handle.ending(worker) == Some(Ending::CutOff) {
-                return Err(io::ErrorKind::ConnectionAborted.into());
+                return Ok(());
             }
             handle.is_unseen.set(false);
             tokio::select! {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use rustix::net::sockopt::set_tcp_nodelay;
 use slab::Slab;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -24,8 +25,12 @@ use crate::sys::log::{LOG_PAUSE, warning};
 use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
-/// The time in which connections must end after they were cut off.
-const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long connections that are cut off are still read: what a client has sent already would reset the connection, and may
+/// destroy its last answers.
+const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// The time in which connections must end after they were shut down.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long after the REST API was switched off the sockets are closed at the latest. Idle connections, which may keep
 /// others from being accepted, have ended by then.
@@ -49,6 +54,8 @@ struct Open {
     tls: Option<Arc<Acceptor>>,
     /// The tasks that accept until this is dropped, one for each socket.
     accepting: JoinSet<()>,
+    /// The connections that came from it are told to end.
+    is_closing: bool,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
@@ -111,7 +118,7 @@ impl<S: Stream> Worker<S> {
         if open.as_ref().is_some_and(|current| Arc::ptr_eq(&current.listening, listening)) {
             return;
         }
-        if open.is_some() {
+        if open.as_ref().is_some_and(|open| !open.is_closing) {
             // It was off meanwhile, and this worker has not seen it.
             self.context.set_ending(&Mode::Closed { since: Some(Instant::now()) });
             self.end_all();
@@ -123,7 +130,7 @@ impl<S: Stream> Worker<S> {
         });
         let mut tasks = JoinSet::new();
         accepting.for_each(|task| drop(tasks.spawn_local(task)));
-        *open = Some(Open { listening, tls, accepting: tasks });
+        *open = Some(Open { listening, tls, accepting: tasks, is_closing: false });
     }
 
     /// Ends what is idle, accepts what has come into the sockets, and closes them when nothing waits there, or at this
@@ -132,6 +139,7 @@ impl<S: Stream> Worker<S> {
         self.end_all();
         let closing = self.open.borrow_mut().as_mut().map(|open| {
             open.accepting.abort_all();
+            open.is_closing = true;
             (Arc::clone(&open.listening), open.tls.clone())
         });
         let Some((listening, tls)) = closing else { return };
@@ -290,7 +298,12 @@ impl<S: Stream> Worker<S> {
         if drained.is_err() {
             self.context.ending.set(Ending::CutOff);
             self.end_all();
-            let _ = timeout(CUT_OFF_TIMEOUT, self.wait_until_empty()).await;
+            if timeout(CUT_OFF_LINGER_TIMEOUT, self.wait_until_empty()).await.is_err() {
+                for (_, handle) in self.connections.borrow().iter() {
+                    let _ = handle.socket.shutdown(Shutdown::Both);
+                }
+                let _ = timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
+            }
         }
         self.context.publisher.wake_bus();
     }

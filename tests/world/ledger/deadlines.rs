@@ -7,6 +7,11 @@ use super::{DISABLED_GRACE, DISCARD_BYTES, DRAIN_GRACE, LINGER, Ledger, Phase};
 use crate::request::{Kind, Request};
 use crate::world::{SLACK, World, check};
 
+/// Returns whether the deadline of the drain has passed.
+pub(super) fn is_cut_off() -> bool {
+    World::current().drain_deadline.get().is_some_and(|deadline| World::now() >= deadline)
+}
+
 impl Ledger {
     /// Returns whether the gateway may end the connection between two requests.
     pub(super) fn is_told_to_end(&self) -> bool {
@@ -54,6 +59,9 @@ impl Ledger {
 
     pub(super) fn check_late(&self) {
         let now = World::now();
+        if is_cut_off() {
+            return;
+        }
         // What waits for the client's reading has its own deadline, and then those of the phase are looked at again.
         let due = self.due().max(self.freed_at);
         check!(self.life, now <= due + SLACK, "{:?} took {:?} too long", self.phase, now - due);
@@ -83,7 +91,7 @@ impl Ledger {
     pub(super) fn check_end(&self) {
         self.check_late();
         let has_reason = self.broken_at.is_some()
-            || self.is_aborted
+            || is_cut_off()
             || self.is_closing()
             || self.is_end_read
             || World::now() >= self.due()
@@ -102,8 +110,11 @@ impl Ledger {
 
     /// Checks that each request has its answer.
     pub(super) fn check_complete(&self) {
-        let is_excused =
-            self.broken_at.is_some() || self.is_closing() || self.cannot_go_on() || self.has_timed_out_unsent();
+        let is_excused = self.broken_at.is_some()
+            || is_cut_off()
+            || self.is_closing()
+            || self.cannot_go_on()
+            || self.has_timed_out_unsent();
         let is_due =
             |request: &&Request| if self.is_end_read { self.has_begun(request) } else { self.is_whole(request) };
         let expected = self.requests.iter().filter(is_due).count();

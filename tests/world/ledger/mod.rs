@@ -172,7 +172,10 @@ impl Ledger {
         note!(self.life, "shutdown", "");
         self.check_silence();
         if !self.is_tls {
-            self.check_end();
+            // One that is accepted as the drain ends is not served.
+            if self.served_at.is_some() {
+                self.check_end();
+            }
             (self.phase, self.phase_at) = (Phase::Linger, World::now());
         }
     }
@@ -180,8 +183,7 @@ impl Ledger {
     /// The drain is over, and the gateway has ended both sides.
     pub(crate) fn aborted(&mut self) {
         note!(self.life, "aborted", "");
-        let is_due = World::current().drain_deadline.get().is_some_and(|deadline| World::now() >= deadline);
-        check!(self.life, is_due, "cut off before the drain's deadline");
+        check!(self.life, deadlines::is_cut_off(), "cut off before the drain's deadline");
         self.is_aborted = true;
     }
 
