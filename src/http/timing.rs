@@ -6,7 +6,7 @@
 //!
 //! | the connection | until its time is over | then |
 //! |---|---|---|
-//! | goes on | waits | reads what has arrived, for [`LATE_TIMEOUT`] at most, and answers as late |
+//! | goes on | waits | reads what has arrived, for a second at most, and answers as late |
 //! | is to end, and is in a request | the same | the same |
 //! | is to end, and is in none | waits for the grace of its [`Ending`] | reads a request that has arrived, or closes |
 //! | is cut off | | closes, and reads nothing |
