@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
@@ -68,8 +68,8 @@ pub(crate) fn run(
 
 /// What the settings have made of the REST API.
 enum Api {
-    /// Nothing listens, for this reason. The workers may still accept from what listened before.
-    Off(String, Weak<Listening>),
+    /// Nothing listens, for this reason.
+    Off(String),
     /// An address is taken. The gateway tries again, until this time.
     Retrying(Instant),
     Open(Arc<Listening>),
@@ -114,7 +114,7 @@ impl Gateway {
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
         let (unknown_topics, note_unknown) = LoggedTopics::new();
         let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown)?;
-        let api = Api::Off("the gateway starts".into(), Weak::new());
+        let api = Api::Off("the gateway starts".into());
         let mut gateway = Self { config, emit, components, ready, api, certificate, settings, unknown_topics };
         match access {
             Ok((token, bound)) => gateway.open(token, Arc::new(bound)),
@@ -222,15 +222,12 @@ impl Gateway {
         let until = match &self.api {
             Api::Open(listening) => return Ok(Some(Arc::clone(listening))),
             Api::Retrying(until) => *until,
-            Api::Off(_, closing) => {
-                closing.upgrade().iter().for_each(|closing| closing.close());
-                now + TAKEN_TIMEOUT
-            }
+            Api::Off(_) => now + TAKEN_TIMEOUT,
         };
         match listen(&self.config) {
             Ok(listening) => Ok(Some(Arc::new(listening))),
             Err(error) if is_taken(&error) && now < until => {
-                if let Api::Off(..) = self.api {
+                if let Api::Off(_) = self.api {
                     log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
                     self.ready.set_failed(&Failure::listen(&error).to_string());
                     self.api = Api::Retrying(until);
@@ -279,20 +276,19 @@ impl Gateway {
 
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
-        let closing = match &self.api {
-            Api::Off(known, _) if *known == reason => return,
-            Api::Off(_, closing) => closing.clone(),
-            Api::Retrying(_) => Weak::new(),
+        match &self.api {
+            Api::Off(known) if *known == reason => return,
+            Api::Off(_) | Api::Retrying(_) => {}
             Api::Open(listening) => {
-                listening.end_backlog();
                 self.components.workers.close();
-                Arc::downgrade(listening)
+                listening.end_backlog();
+                listening.close();
             }
-        };
+        }
         (self.emit)(&Event::Disabled { reason: &reason });
         self.ready.set_not_listening(&reason);
         self.settings.log_disabled(&reason);
-        self.api = Api::Off(reason, closing);
+        self.api = Api::Off(reason);
     }
 
     fn reload_certificate(&mut self) {

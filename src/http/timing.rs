@@ -30,7 +30,7 @@ const FIRST_REQUEST_DIVISOR: u32 = 2;
 const NEXT_REQUEST_DIVISOR: u32 = 10;
 
 /// How long after the REST API was switched off a client may begin a request. Its answer is 503 while the API is off.
-pub const OFF_GRACE: Duration = Duration::from_secs(1);
+const OFF_GRACE: Duration = Duration::from_secs(1);
 
 /// How long what has arrived is read after a deadline. A client that sends all the time must not put the deadline off
 /// for ever. After a pause of the process, a client may go on for as long: it could send and take no more than the

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::http::timing::{Ending, OFF_GRACE};
+use crate::http::timing::Ending;
 use crate::server::connection::{self, ConnectionHandle, Entrance};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening};
@@ -31,10 +31,6 @@ const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time in which connections must end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(50);
-
-/// How long after the REST API was switched off the sockets are closed at the latest. Idle connections, which may keep
-/// others from being accepted, have ended by then.
-const CLOSE_TIMEOUT: Duration = OFF_GRACE.saturating_mul(2);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
@@ -54,8 +50,6 @@ struct Open {
     tls: Option<Arc<Acceptor>>,
     /// The tasks that accept until this is dropped, one for each socket.
     accepting: JoinSet<()>,
-    /// The connections that came from it are told to end.
-    is_closing: bool,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
@@ -85,14 +79,7 @@ impl<S: Stream> Worker<S> {
             self.context.set_ending(&now);
             match now {
                 Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
-                Mode::Closed { since } => {
-                    let until = since.map_or_else(Instant::now, |since| since + CLOSE_TIMEOUT);
-                    tokio::select! {
-                        biased;
-                        () = self.close::<T>(until) => {}
-                        Ok(()) = mode.changed() => continue,
-                    }
-                }
+                Mode::Closed { .. } => self.close::<T>(Instant::now()).await,
                 Mode::Draining { deadline, listening, tls, .. } => {
                     // The backlog of an inherited socket belongs to whoever accepts next.
                     inherited.shutdown().await;
@@ -118,7 +105,7 @@ impl<S: Stream> Worker<S> {
         if open.as_ref().is_some_and(|current| Arc::ptr_eq(&current.listening, listening)) {
             return;
         }
-        if open.as_ref().is_some_and(|open| !open.is_closing) {
+        if open.is_some() {
             // It was off meanwhile, and this worker has not seen it.
             self.context.set_ending(&Mode::Closed { since: Some(Instant::now()) });
             self.end_all();
@@ -130,7 +117,7 @@ impl<S: Stream> Worker<S> {
         });
         let mut tasks = JoinSet::new();
         accepting.for_each(|task| drop(tasks.spawn_local(task)));
-        *open = Some(Open { listening, tls, accepting: tasks, is_closing: false });
+        *open = Some(Open { listening, tls, accepting: tasks });
     }
 
     /// Ends what is idle, accepts what has come into the sockets, and closes them when nothing waits there, or at this
@@ -139,7 +126,6 @@ impl<S: Stream> Worker<S> {
         self.end_all();
         let closing = self.open.borrow_mut().as_mut().map(|open| {
             open.accepting.abort_all();
-            open.is_closing = true;
             (Arc::clone(&open.listening), open.tls.clone())
         });
         let Some((listening, tls)) = closing else { return };
