@@ -21,8 +21,8 @@ use crate::tls::session::Acceptor;
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub enum Mode {
-    /// What has come into the sockets is accepted, until nothing waits there; connections end with the request that
-    /// they are in. For a moment, a client may begin another one.
+    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
+    /// one.
     Closed {
         /// When requests were last accepted; `None` if they never were.
         since: Option<Instant>,
