@@ -64,7 +64,9 @@ _adapter_gateway() {
         "send --settings") _adapter_gateway_paths -f && return ;;
         "send --url") return ;;
         "send --unix") _adapter_gateway_paths -f && return ;;
-        "send "*) words="--settings --url --unix --keep-going --help" ;;
+        "send "*) words="--settings --url --unix --keep-going --help"
+            [[ $current == -* ]] || ((COMP_CWORD != 2)) || words="adapter/nodes/data adapter/extensions/data visual/extensions/command core/exts/operate core/extensions/operate core/nodes/operate core/node/statu/change core/extension/statu/change to_homeauto"
+             ;;
         "enable --settings") _adapter_gateway_paths -f && return ;;
         "enable "*) words="--settings --help" ;;
         "disable --settings") _adapter_gateway_paths -f && return ;;

@@ -59,6 +59,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l settings -r
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l url -x -d 'URL of the gateway'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l unix -r -F -d 'path of the gateway\'s Unix socket, in the place of a URL'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l keep-going -d 'go on behind a line that is refused or in doubt'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from send; and not __fish_seen_subcommand_from adapter/nodes/data adapter/extensions/data visual/extensions/command core/exts/operate core/extensions/operate core/nodes/operate core/node/statu/change core/extension/statu/change to_homeauto' -a 'adapter/nodes/data adapter/extensions/data visual/extensions/command core/exts/operate core/extensions/operate core/nodes/operate core/node/statu/change core/extension/statu/change to_homeauto' -d topic
 complete -c adapter-gateway -n '__fish_seen_subcommand_from enable' -l settings -r -F -d 'user settings file, which is made if it is missing'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from disable' -l settings -r -F -d 'user settings file'
 # end of generated: options

@@ -1,4 +1,5 @@
-//! The completions for bash, zsh and fish: commands, options, and values where they are words, files or directories.
+//! The completions for bash, zsh and fish: commands, options, values where they are words, files or directories, and
+//! the topics of `send`.
 //!
 //! The crate argh_complete completes neither words nor files as values.
 
@@ -8,6 +9,7 @@ use std::process::{Command as Process, Stdio};
 
 use super::document::repository;
 use super::interface::{Command, Opt, Value};
+use super::messages;
 
 pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
 pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
@@ -27,12 +29,22 @@ pub(crate) fn bash(program: &Command) -> String {
             };
             writeln!(text, "        \"{command} {name}\") {follows} ;;").unwrap();
         }
-        writeln!(text, "        \"{command} \"*) words=\"{} --help\" ;;", names(&options)).unwrap();
+        let first = first_words(command).map(|words| {
+            format!("\n            [[ $current == -* ]] || ((COMP_CWORD != 2)) || words=\"{words}\"\n            ")
+        });
+        let first = first.unwrap_or_default();
+        writeln!(text, "        \"{command} \"*) words=\"{} --help\"{first} ;;", names(&options)).unwrap();
     }
     writeln!(text, "        \" -\") words=\"{} --help\" ;;", names(&program.options)).unwrap();
     let commands: Vec<_> = program.commands().map(|command| command.name).collect();
     writeln!(text, "        *) words=\"{}\" ;;", commands.join(" ")).unwrap();
     text
+}
+
+/// Returns what may be the first word of a command that is no option: a topic of `send`.
+fn first_words(command: &str) -> Option<String> {
+    let topics = || messages::topics().iter().map(|topic| topic.name).collect::<Vec<_>>().join(" ");
+    (command == "send").then(topics)
 }
 
 fn names(options: &[Opt]) -> String {
@@ -52,6 +64,9 @@ pub(crate) fn zsh(program: &Command) -> [(&'static str, String); 2] {
     for Command { name, options, .. } in program.commands() {
         writeln!(rest, "        {name})\n            _arguments \\").unwrap();
         rest += &zsh_options(&options, "                ");
+        if let Some(words) = first_words(name) {
+            writeln!(rest, "                '1:topic:({words})' \\").unwrap();
+        }
         rest += "                && ret=0\n            ;;\n";
     }
     [("program", first), ("commands", rest)]
@@ -101,6 +116,10 @@ pub(crate) fn fish(program: &Command) -> String {
         for option in &options {
             writeln!(text, "{complete} -n '__fish_seen_subcommand_from {name}' {}", fish_option(option)).unwrap();
         }
+        if let Some(words) = first_words(name) {
+            let is_first = format!("__fish_seen_subcommand_from {name}; and not __fish_seen_subcommand_from {words}");
+            writeln!(text, "{complete} -n '{is_first}' -a '{words}' -d topic").unwrap();
+        }
     }
     text
 }
@@ -124,7 +143,7 @@ fn fish_quoted(text: &str) -> String {
 type Typed = (&'static str, &'static [&'static str]);
 
 /// What every shell offers.
-const TYPED: [Typed; 7] = [
+const TYPED: [Typed; 8] = [
     ("adapter-gateway ", &["demo", "disable", "enable", "listen", "send", "serve"]),
     ("adapter-gateway s", &["send", "serve"]),
     ("adapter-gateway serve --watch", &["--watch-parent", "--watch-stdin"]),
@@ -132,6 +151,7 @@ const TYPED: [Typed; 7] = [
     ("adapter-gateway serve --plain --io ", &["auto", "epoll", "uring"]),
     ("adapter-gateway demo --vocabulary o", &["older"]),
     ("adapter-gateway serve --settings Cargo.t", &["Cargo.toml"]),
+    ("adapter-gateway send core/e", &["core/extension/statu/change", "core/extensions/operate", "core/exts/operate"]),
 ];
 
 #[test]

@@ -1,1 +1,0 @@
-../../../../../completions/adapter-gateway.fish
