@@ -33,11 +33,13 @@ pub(crate) fn all() -> Vec<Document> {
         "benches/measured.md",
         "benches/soak.md",
         "fuzz/README.md",
+        "packaging/README.md",
+        "python/README.md",
         "tests/README.md",
         "tests/security.md",
     ];
     let mut paths: Vec<String> =
-        ["README.md", "CHANGELOG.md"].into_iter().chain(of_folders).map(str::to_owned).collect();
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].into_iter().chain(of_folders).map(str::to_owned).collect();
     for entry in fs::read_dir(repository("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") {

@@ -55,29 +55,54 @@ fn links_lead_to_a_file_and_to_a_heading() {
     assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
 }
 
-/// Who installs the `.deb` reads the README in `/usr/share/doc`, and its links lead to files beside it.
+/// Who installs the `.deb` reads the documents in `/usr/share/doc`, and their links lead to files beside them.
 #[test]
-fn the_deb_ships_what_its_readme_links_to() {
+fn the_deb_ships_what_its_documents_link_to() {
     let manifest = Document::read("Cargo.toml").text;
     let assets: Vec<[&str; 2]> = manifest
         .lines()
         .filter_map(|line| line.trim().strip_prefix("[\"")?.strip_suffix("\", \"644\"],")?.split_once("\", \""))
         .map(|(from, to)| [from, to])
         .collect();
-    let is_shipped = |path: &str| {
-        let folder = path.rsplit_once('/').map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
-        assets.iter().any(|[from, to]| {
-            let matches = match from.split_once('*') {
-                Some((before, _)) => path.starts_with(before),
-                None => path == *from,
-            };
-            matches && *to == format!("usr/share/doc/adapter-gateway/{folder}")
-        })
-    };
-    let readme = Document::read("README.md").text;
-    let paths = relative_links(&readme).map(|link| link.split_once('#').map_or(link, |(path, _)| path));
-    let missing: Vec<_> = paths.filter(|path| !path.is_empty() && !is_shipped(path)).collect();
-    assert!(missing.is_empty(), "links of the README that lead nowhere in the .deb: {missing:#?}");
+    let shipped = assets.iter().flat_map(|[from, to]| {
+        let (folder, name) = from.rsplit_once('/').map_or(("", *from), |(folder, name)| (folder, name));
+        let is_kept =
+            to.strip_prefix("usr/share/doc/adapter-gateway/").map(|to| to.trim_end_matches('/')) == Some(folder);
+        let (before, after) = (name.split('*').next().unwrap(), name.split('*').next_back().unwrap());
+        let files = std::fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name());
+        let files = files.map(|file| file.into_string().unwrap());
+        let files = files.filter(move |file| is_kept && file.starts_with(before) && file.ends_with(after));
+        files.flat_map(move |file| [folder.to_owned(), format!("{folder}/{file}").trim_start_matches('/').to_owned()])
+    });
+    let shipped: BTreeSet<String> = shipped.collect();
+    let pages: Vec<Document> = document::all().into_iter().filter(|page| shipped.contains(&page.path)).collect();
+    assert!(pages.len() > 10, "the .deb ships {} documents", pages.len());
+    let mut missing = Vec::new();
+    for page in &pages {
+        for link in relative_links(&page.text) {
+            let path = beside(&page.path, link.split_once('#').map_or(link, |(path, _)| path));
+            if !shipped.contains(&path) {
+                missing.push(format!("{}: {link}", page.path));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "links that lead nowhere in the .deb: {missing:#?}");
+}
+
+/// Returns the path in the repository of what a page links to, which is the page itself if the link is empty.
+fn beside(page: &str, link: &str) -> String {
+    if link.is_empty() {
+        return page.to_owned();
+    }
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// A second unit on the page would differ from the packaged one sooner or later.
