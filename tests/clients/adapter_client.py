@@ -1,7 +1,7 @@
 """Runs the adapter's public client, unchanged, on the gateway's embedded hub: `adapter_client.py GATEWAY`.
 
 codelab-adapter-client 4.4.2 connects to tcp://127.0.0.1:16130 and :16103, speaks MessagePack, and asks for no token.
-The extension of docs/adapters.md runs as it stands there.
+The extensions of docs/extensions.md run as they stand there.
 """
 
 import os
@@ -19,7 +19,7 @@ from gateway import PATIENCE_S, Gateway, Lines, Listener, Subscriber, check
 
 HUB = "tcp://127.0.0.1:16103"
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "adapters.md").read_text()
+PAGE = (DOCS / "extensions.md").read_text()
 
 
 def until(condition, what):
@@ -211,6 +211,21 @@ def names_stay_as_sent(gateway):
         check(extension.process.wait(PATIENCE_S) == 0, extension.printed())
 
 
+def plain_extension_answers(gateway):
+    """The extension of the page on pyzmq alone, which reads JSON."""
+    expected = block("seen: pyzmq").splitlines()
+    with Listener(gateway.binary) as listener, Program(sys.executable, "-c", block("run: pyzmq")):
+
+        def answered():
+            post(gateway, "visual/extensions/command", extension_id="echo", content="hello")
+            while not listener.lines.empty():
+                listener.next()
+            return expected[-1] in listener.lines.seen
+
+        until(answered, expected[-1])
+        check(set(expected) == set(listener.lines.seen), listener.lines.seen)
+
+
 def json_is_not_read(gateway):
     said = "unpack(b) received extra data."
     page = (DOCS / "troubleshooting.md").read_text()
@@ -227,7 +242,7 @@ def json_is_not_read(gateway):
 RUNS = [
     (["--encoding", "msgpack"], [monitor_prints, node_answers_and_stops, names_stay_as_sent]),
     (["--encoding", "msgpack", "--vocabulary", "older"], [page_extension_answers]),
-    ([], [json_is_not_read]),
+    ([], [json_is_not_read, plain_extension_answers]),
 ]
 
 
