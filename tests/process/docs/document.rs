@@ -84,6 +84,11 @@ impl Document {
         rows(self.after(mark))
     }
 
+    /// Returns the words between backticks in a column of the table after a mark.
+    pub(crate) fn words(&self, mark: &str, column: usize) -> Vec<&str> {
+        self.table(mark).into_iter().flat_map(|row| quoted(row[column])).collect()
+    }
+
     /// Returns the tables after each mark of this name.
     pub(crate) fn tables(&self, mark: &str) -> Vec<Vec<Vec<&str>>> {
         self.after_each(mark).map(rows).collect()

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::document::{self, Document, repository};
-use crate::support::assert_same_set;
 
 /// What a reader takes in within five minutes, in bytes.
 const README_BYTES: usize = 10_000;
@@ -132,18 +131,6 @@ fn references_of_the_openapi_document_lead_to_a_part_of_it() {
     };
     let broken: Vec<_> = references.iter().filter(|reference| !leads(reference)).collect();
     assert!(broken.is_empty(), "references that lead nowhere: {broken:#?}");
-}
-
-#[test]
-fn every_test_program_is_in_the_readme_of_the_tests() {
-    let programs = std::fs::read_dir(repository("tests")).unwrap().filter_map(|entry| {
-        let path = entry.unwrap().path();
-        let is_program = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
-        is_program.then(|| path.file_stem().unwrap().to_string_lossy().into_owned())
-    });
-    let readme = Document::read("tests/README.md");
-    let named = readme.table("programs").into_iter().map(|row| row[0].trim_matches('`').to_owned());
-    assert_same_set("programs of tests/README.md", named, programs);
 }
 
 fn relative_links(text: &str) -> impl Iterator<Item = &str> {

@@ -4,21 +4,18 @@
 //! `UPDATE_DOCS=1 cargo test --test process generated` writes the generated parts anew. An example needs its client: if
 //! the client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
 
-mod changes;
 mod ci;
 mod clients;
 mod completions;
-mod dependencies;
 mod document;
 mod events;
 mod generate;
 mod interface;
-mod limits;
 mod links;
+mod lists;
 mod man_page;
 mod messages;
-mod security;
-mod tables;
+mod names;
 mod troubleshooting;
 
 /// The program.

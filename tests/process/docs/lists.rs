@@ -1,0 +1,232 @@
+//! Every list of the documents names what there is, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process;
+
+use adapter_gateway::bus::MAX_PUBLISHERS;
+use adapter_gateway::cli::SERVE_GROUPS;
+use adapter_gateway::http::connection::DISCARD_BYTES;
+use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
+use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
+use adapter_gateway::http::problem::Status;
+use adapter_gateway::message::MAX_DEPTH;
+use adapter_gateway::message::publish::Unavailable;
+use adapter_gateway::sync::counting::Counted;
+use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::tls::session::HandshakeFailure;
+use adapter_gateway::zmtp;
+
+use super::GATEWAY;
+use super::document::{Document, files_at, quoted, repository};
+use super::interface::Command;
+use crate::support::assert_same_set;
+use crate::support::ladder::LADDER;
+use crate::support::recorded::{FOLDERS, Recorded};
+use crate::support::topics::TOPICS;
+
+/// Returns the text that the program prints for these words.
+fn printed(program: &str, arguments: &str) -> String {
+    let arguments = arguments.split(' ');
+    let output = process::Command::new(program).args(arguments).current_dir(repository("")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn strings<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+    items.into_iter().map(|item| item.to_string()).collect()
+}
+
+/// Returns every status code that the program answers with.
+fn statuses() -> BTreeSet<String> {
+    strings(Status::ALL.iter().map(|status| status.code()))
+}
+
+/// Returns the reasons for a 503.
+fn unavailable() -> BTreeSet<String> {
+    strings(Unavailable::ALL.iter().map(|reason| reason.kind()))
+}
+
+/// Returns the last part of every problem type. The sources of the core pair each with its status:
+/// `(Status::NotFound, "not-found")`.
+fn problem_types() -> BTreeSet<String> {
+    let mut types = unavailable();
+    for path in files_at(&repository("src/http")) {
+        for pair in fs::read_to_string(path).unwrap().split("(Status::").skip(1) {
+            let Some((_, text)) = pair.lines().next().and_then(|line| line.split_once(", \"")) else { continue };
+            types.extend(text.split_once('"').map(|(kind, _)| kind.to_owned()));
+        }
+    }
+    assert!(types.len() > 15, "the sources pair statuses and types in another way: {types:?}");
+    types
+}
+
+/// Returns the fields of the options of the Python package, as options of the command line.
+fn options_of_the_python_package() -> BTreeSet<String> {
+    let package = Document::read("python/adapter_gateway/command.py").text;
+    let (_, class) = package.split_once("class GatewayOptions(TypedDict, total=False):").unwrap();
+    let class = class.split("\n\n\n").next().unwrap().rsplit("\"\"\"").next().unwrap();
+    let fields = class.lines().filter_map(|line| line.trim().split_once(": "));
+    strings(fields.map(|(name, _)| format!("--{}", name.replace('_', "-"))))
+}
+
+fn test_programs() -> BTreeSet<String> {
+    let files = fs::read_dir(repository("tests")).unwrap().map(|entry| entry.unwrap().path());
+    let is_rust = |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "rs");
+    let programs = files.filter(|path| is_rust(path) || path.join("main.rs").is_file());
+    programs.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn each_list_names_what_there_is() {
+    let [reference, openapi, tests] = ["docs/reference.md", "docs/openapi.yaml", "tests/README.md"].map(Document::read);
+    let codes = openapi.text.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':"));
+    let kinds = openapi.text.split("urn:adapter-gateway:problem:").skip(1);
+    let kinds = kinds.filter_map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
+    let refused = reference.table("counters").into_iter().find(|row| row[0] == "`refused`").unwrap();
+    let exits = Command::program().info.error_codes.iter().map(|error| error.code);
+    let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
+    // The launcher sets these itself.
+    let options = serve.options.iter().filter(|option| !["--watch-stdin", "--watch-parent"].contains(&option.name));
+    for (what, told, expected) in [
+        ("statuses", strings(reference.table("statuses").iter().map(|row| &row[0][..3])), statuses()),
+        ("statuses of the OpenAPI document", strings(codes), statuses()),
+        ("types of problems", strings(reference.words("statuses", 1)), problem_types()),
+        ("types of the OpenAPI document", strings(kinds.filter(|kind| !kind.is_empty())), problem_types()),
+        (
+            "exit statuses",
+            strings(reference.table("exit statuses").iter().map(|row| row[0])),
+            strings(exits.chain([0])),
+        ),
+        ("reasons of a 503", strings(quoted(refused[1])), unavailable()),
+        (
+            "failed handshakes",
+            strings(reference.words("failed handshakes", 0)),
+            strings(HandshakeFailure::ALL.iter().map(|reason| reason.key())),
+        ),
+        ("options of the Python package", options_of_the_python_package(), strings(options.map(|option| option.name))),
+        ("programs of tests/README.md", strings(tests.words("programs", 0)), test_programs()),
+    ] {
+        assert_same_set(what, told, expected);
+    }
+}
+
+#[test]
+fn options_are_those_of_the_help_with_the_same_defaults() {
+    let reference = Document::read("docs/reference.md");
+    for Command { name: command, options, .. } in Command::program().commands() {
+        // `disable` has the same option.
+        let table = if command == "disable" { "enable" } else { command };
+        let rows = reference.table(&format!("options: {table}"));
+        let names = |cell: &str| -> Vec<String> {
+            quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()
+        };
+        let mut described: Vec<String> = rows.iter().flat_map(|row| names(row[0])).collect();
+        described.dedup();
+        let expected: Vec<&str> = options.iter().map(|option| option.name).collect();
+        assert_eq!(described, expected, "{command}: the options and their order");
+        let help = printed(GATEWAY, &format!("{command} --help"));
+        for option in &options {
+            assert!(help.contains(&format!("\n  {} ", option.name)), "{help}");
+            let row = rows.iter().find(|row| names(row[0]).contains(&option.name.to_owned())).unwrap();
+            // A default that is a value, and not a sentence, stands in the table as it is.
+            let value = option.default().split(',').next().unwrap_or_default();
+            let is_told = || row[1].split(['`', ' ', ',']).any(|word| word == value);
+            assert!(value.contains([' ', ';']) || value.is_empty() || is_told(), "{command} {}: {value}", option.name);
+        }
+        for (heading, first) in SERVE_GROUPS.iter().filter(|_| command == "serve") {
+            assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
+            let at = rows.iter().position(|row| row[0] == format!("**{heading}**")).expect(heading);
+            assert_eq!(names(rows[at + 1][0])[0], *first);
+        }
+    }
+}
+
+/// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them. A deadline
+/// needs time, which a request file has not.
+#[test]
+fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others_a_request_file() {
+    let (reference, states) = (Document::read("docs/reference.md"), unavailable());
+    let mut told = reference.words("statuses", 1);
+    told.retain(|kind| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind));
+    let ranked: Vec<_> = LADDER.iter().filter_map(|(_, _, kind)| *kind).collect();
+    assert_eq!(told, ranked);
+
+    let outcomes: String = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.outcome).collect();
+    let words: BTreeSet<&str> = outcomes.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+    let is_untested = |kind: &String| !words.contains(kind.as_str()) && !ranked.contains(&kind.as_str());
+    assert_same_set("untested types of problems", problem_types().into_iter().filter(is_untested), ["timeout".into()]);
+}
+
+#[test]
+fn every_topic_is_in_a_request_file() {
+    let requests = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.bytes);
+    let requests = String::from_utf8_lossy(&requests.collect::<Vec<_>>().concat()).into_owned();
+    for row in &TOPICS {
+        assert!(requests.contains(&format!("\"{}\"", row.topic)), "no request file has {}", row.topic);
+    }
+}
+
+#[test]
+fn openapi_has_the_order_of_the_checks() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
+    let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
+    let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let reference = Document::read("docs/reference.md");
+    let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    // These are no checks: they accept, or they end a wait.
+    expected.retain(|status| ![200, 204, 408].contains(status));
+    expected.dedup();
+    assert_eq!(told, expected);
+}
+
+/// Returns a number with its unit as the documents write it.
+fn bytes(bytes: impl TryInto<usize>) -> String {
+    match bytes.try_into().ok().unwrap() {
+        bytes if bytes > 2048 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes > 2048 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{} bytes", number(bytes)),
+    }
+}
+
+fn number(number: usize) -> String {
+    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
+}
+
+#[test]
+fn the_numbers_of_the_documents_are_those_of_the_program() {
+    let built = "tree --locked --offline --edges normal,no-proc-macro --prefix none --target x86_64-unknown-linux-gnu";
+    let tree = printed(env!("CARGO"), built);
+    let package = |line: &str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let crates: BTreeSet<_> = tree.lines().map(package).filter(|package| package[0] != "adapter-gateway").collect();
+    let sentence = format!("is built of {} crates beside its own", crates.len());
+    assert!(Document::read("docs/design.md").text.contains(&sentence), "docs/design.md does not say: {sentence}");
+
+    let reference = Document::read("docs/reference.md");
+    let [line, extensions, trailers] = [CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES].map(bytes);
+    for (what, most) in [
+        ("`topic`", format!("1 to {}, ", bytes(MAX_TOPIC_BYTES))),
+        ("nesting", format!("{MAX_DEPTH} levels |")),
+        ("request target", format!("{} |", bytes(TARGET_BYTES))),
+        ("header fields", format!("{FIELD_LINES} |")),
+        (
+            "a chunk-size line; all chunk extensions together; all trailers together",
+            format!("{line}; {extensions}; {trailers} |"),
+        ),
+        ("a refused body that the gateway reads to keep the connection open", format!("{} |", bytes(DISCARD_BYTES))),
+        (
+            "`READY`; any other command except a subscription",
+            format!("{}; {} |", bytes(zmtp::READY_BYTES), bytes(zmtp::COMMAND_BYTES)),
+        ),
+        ("the subscriptions of one peer", format!("{}.", number(zmtp::CONNECTION_PREFIXES))),
+        ("the subscriptions of all peers together", format!("{}.", number(zmtp::SHARED_PREFIXES))),
+        (
+            "peers; time for the handshake",
+            format!("[{} subscribers, {MAX_PUBLISHERS} publishers and ", zmtp::MAX_SUBSCRIBERS),
+        ),
+    ] {
+        let row = format!("| {what} | {most}");
+        assert!(reference.text.contains(&row), "docs/reference.md does not say: {row}");
+    }
+}
