@@ -29,6 +29,8 @@ mod properties;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/random.rs"]
 mod random;
+#[path = "../support/recorded.rs"]
+mod recorded;
 mod requests;
 mod reservations;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]

@@ -32,9 +32,7 @@ macro_rules! groups {
 }
 
 groups! {
-    bodies: "statuses::bodies::", "A body comes in many reads, and waits for room.";
-    connections: "statuses::connections::", "Connections stay open, and deadlines end the wait for a socket.";
-    recorded: "statuses::recorded::", "What is refused is read and thrown away.";
+    statuses: "statuses::", "Requests come in many reads, connections stay open, and deadlines end the wait for them.";
     endurance: "endurance::", "Reads and writes wait for slow clients, and accepting pauses.";
     drain: "lifecycle::drain::", "A stop wakes each connection.";
     stops: "delivery::stopping::a_stop_under_load", "So does a stop under load.";

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::support::gateway::UNIX_URL;
-use crate::support::pipeline::assert_answered_in_order;
 use crate::support::{
-    ANY_PORT, Client, FINE, Fixture, Gateway, Subscriber, assert_answered_during_a_stop, enabled, token,
+    ANY_PORT, Client, FINE, Fixture, Gateway, Message, Subscriber, assert_answered_during_a_stop, enabled, token,
 };
 
 /// A directory, and the path of a socket in it.
@@ -25,6 +24,29 @@ fn refusal(path: &Path) -> String {
     stderr
 }
 
+/// Sends a hundred requests in one write: accepted, refused by their path, refused by their method, and chunked, in turn.
+fn assert_answered_in_order(mut client: Client<UnixStream>, bus: &Subscriber, gateway: &Gateway) {
+    let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
+    let mut bytes = Vec::new();
+    for number in 0..100 {
+        let request = gateway.request(message(number).body());
+        let request = match number % 4 {
+            1 => request.target("/elsewhere"),
+            2 => request.method("PUT"),
+            3 => request.chunked(8),
+            _ => request,
+        };
+        bytes.extend(request.bytes());
+    }
+    client.send(bytes);
+    for number in 0..100 {
+        assert_eq!(client.response().status, [200, 404, 405, 200][number % 4], "number {number}");
+    }
+    for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
+        assert_eq!(bus.next(), message(number));
+    }
+}
+
 #[test]
 fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
     let (_directory, path) = socket_path();
@@ -34,7 +56,7 @@ fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
     let event = gateway.wait_listening();
     assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
     gateway.wait_connected();
-    assert_answered_in_order(Client::connect_to(&path), &bus, |body| gateway.request(body));
+    assert_answered_in_order(Client::connect_to(&path), &bus, &gateway);
     // RFC 9112 §3.2: the Host of a URI without authority is empty.
     let without_host = gateway.request(FINE).without("Host");
     Client::connect_to(&path).exchange(&without_host.clone().field("Host", "")).assert_accepted();

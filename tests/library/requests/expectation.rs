@@ -9,8 +9,6 @@
 //! closed: refused                                the end
 //! ```
 
-use std::fmt::Write;
-
 use adapter_gateway::http::connection::{CloseReason, Waiting};
 use adapter_gateway::http::policy::AllowedOrigins;
 use adapter_gateway::message::publish::Unavailable;
@@ -18,21 +16,12 @@ use adapter_gateway::message::{Check, Encoding, Vocabulary};
 
 use crate::properties::connection::{End, Outcome};
 use crate::properties::context::Limits;
+use crate::recorded::Recorded;
 
-/// Returns the lines above the outcome: the rule and the limits.
-pub(crate) fn preamble(text: &str) -> String {
-    let mut preamble = String::new();
-    for line in text.lines().take_while(|line| line.starts_with("# ") || line.starts_with("with ")) {
-        let _ = writeln!(preamble, "{line}");
-    }
-    preamble
-}
-
-/// Returns the limits of the lines that begin with `with`.
-pub(crate) fn limits(text: &str) -> Limits {
+/// Returns the limits of a connection.
+pub(crate) fn limits(recorded: &Recorded) -> Limits {
     let mut limits = Limits::default();
-    for line in text.lines().filter_map(|line| line.strip_prefix("with ")) {
-        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+    for (name, value) in recorded.limits() {
         match name {
             "max-head" => limits.policy.head_bytes = value.parse().unwrap(),
             "max-body" => limits.policy.body_bytes = value.parse().unwrap(),

@@ -28,7 +28,8 @@ fn send_slowly(mut client: RawClient, first: &[u8], rest: &[u8]) -> (Duration, V
 }
 
 fn assert_408((after, answer): (Duration, Vec<u8>)) {
-    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{:?}", String::from_utf8_lossy(&answer));
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
     assert!(after >= SHORTEST_TIMEOUT, "too early, after {after:?}");
 }
 

@@ -1,5 +1,5 @@
 //! Wrong arguments. The unit tests of `cli` have one of each kind; here are those that `main` sees, and those that only
-//! several options together make wrong. `docs::tables` compares the help with the documents.
+//! several options together make wrong. `docs::lists` compares the help with the documents.
 
 use crate::support::run;
 

@@ -1,9 +1,79 @@
 //! The contract's table of statuses. `recorded` has a connection for each row; the others show what takes time, or a
 //! part beside the core.
 
-mod bodies;
-mod connections;
-mod no_hub;
-mod precedence;
 mod recorded;
-mod token;
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::support::ladder::{Fault, LADDER, MAX_BODY_BYTES, request_with_faults_from};
+use crate::support::{FINE, Fixture, Gateway, SHORTEST_TIMEOUT, accept_connection, dead_endpoint};
+
+/// The answer to a request with several faults is that of the fault which comes first in the table.
+#[test]
+fn the_fault_that_comes_first_in_the_table_is_answered() {
+    let max_body = MAX_BODY_BYTES.to_string();
+    let arguments = ["--max-body", &max_body];
+    let connected = Fixture::with(arguments);
+    let unconnected = Gateway::serve().connect(&dead_endpoint()).arguments(arguments).start();
+    for (first, status, kind) in LADDER {
+        // Without a hub, the faults after the missing hub are never answered.
+        let gateway = if first <= Fault::NoHub { &unconnected } else { &connected.gateway };
+        let target = gateway.target();
+        let mut client = gateway.client();
+        client.send(request_with_faults_from(first, target.split_once('?').unwrap().1));
+        let answer = client.response();
+        answer.check().unwrap_or_else(|fault| panic!("{first:?}: {fault}"));
+        let expected = (status, kind.unwrap_or_default());
+        assert_eq!((answer.status, answer.kind.as_str()), expected, "{first:?} and all faults after it: {answer:?}");
+    }
+}
+
+/// A port that accepts connections counts as a hub only after the handshake of ZeroMQ.
+#[test]
+fn a_port_without_zeromq_is_not_a_hub() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gateway = Gateway::serve().connect(&format!("tcp://{}", silent.local_addr().unwrap())).start();
+    let _connection = accept_connection(&silent);
+    let answer = gateway.post(FINE);
+    assert_eq!((answer.status, answer.field("Retry-After")), (503, Some("1")));
+    answer.problem();
+}
+
+#[test]
+fn every_answer_has_a_date() {
+    let (fixture, mut client) = Fixture::start_with_client();
+    let target = fixture.gateway.target();
+    for target in [target.as_str(), "/", "/api/message"] {
+        let asked = SystemTime::now();
+        let response = client.exchange(&fixture.request(FINE).target(target));
+        let date = httpdate::parse_http_date(response.field("Date").expect("a Date")).unwrap();
+        assert!(date <= SystemTime::now(), "{date:?} is in the future");
+        // The date has no fractions of a second, and a program may set the clock back by another part of one.
+        assert!(date + Duration::from_secs(2) > asked, "{date:?} is before {asked:?}");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_an_answer() {
+    let fixture = Fixture::with(["--idle-timeout", "1"]);
+    // RFC 9112 §2.2: the empty line that old clients send after a body does not begin a request.
+    for end in ["", "\r\n"] {
+        let mut client = fixture.gateway.served_client();
+        let since = Instant::now();
+        client.send(end);
+        client.expect_close();
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn wrong_tokens_are_logged_once_a_minute() {
+    let fixture = Fixture::start();
+    let wrong = fixture.request(FINE).target("/api/message?token=s3cr3t-guess");
+    for _ in 0..10 {
+        assert_eq!(fixture.client().exchange(&wrong).status, 401);
+        fixture.gateway.expect_log("answered 401");
+    }
+    assert_eq!(fixture.gateway.log().matches("answered 401").count(), 1, "{}", fixture.gateway.log());
+}

@@ -2,51 +2,31 @@
 //! program answers and publishes the same, by http and by https.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Read, Write};
 
 use crate::https::client::{Connector, TlsStream};
 use crate::https::rig::self_signed_certificate;
+use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::{Answer, Client, FINE, Fixture, Gateway, side_by_side};
 
 /// The token of the recorded requests.
 const TOKEN: &str = "t0ken";
 
-struct Recorded {
-    name: String,
-    bytes: Vec<u8>,
-    /// The lines of the answers, and how the connection ends.
-    answers: String,
-    end: String,
-}
-
 /// Returns the connections, by the options of the gateway that they are meant for.
-fn recorded() -> BTreeMap<Vec<String>, Vec<Recorded>> {
+fn by_options() -> BTreeMap<Vec<String>, Vec<Recorded>> {
     let mut all = BTreeMap::<_, Vec<_>>::new();
-    for folder in ["tests/data/accept", "tests/data/reject"] {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "http") {
-                continue;
-            }
-            let expectation = fs::read_to_string(path.with_extension("expect")).unwrap();
-            let Some(options) = options(&expectation) else { continue };
-            let outcome = expectation.lines().filter(|line| !line.starts_with("# ") && !line.starts_with("with "));
-            let mut outcome: Vec<_> = outcome.map(|line| format!("{line}\n")).collect();
-            let end = outcome.pop().unwrap();
-            let (name, bytes) = (path.display().to_string(), fs::read(&path).unwrap());
-            all.entry(options).or_default().push(Recorded { name, bytes, answers: outcome.concat(), end });
+    for recorded in FOLDERS.into_iter().flat_map(Recorded::all) {
+        if let Some(options) = options(&recorded) {
+            all.entry(options).or_default().push(recorded);
         }
     }
     all
 }
 
-/// Returns the options for the lines that begin with `with`, and none where a state is meant that no option brings
-/// about.
-fn options(expectation: &str) -> Option<Vec<String>> {
+/// Returns the options for the limits, and none where a state is meant that no option brings about.
+fn options(recorded: &Recorded) -> Option<Vec<String>> {
     let mut options = Vec::new();
-    for line in expectation.lines().filter_map(|line| line.strip_prefix("with ")) {
-        let (name, value) = line.split_once(' ').unwrap_or((line, line));
+    for (name, value) in recorded.limits() {
         let option = match name {
             "max-head" | "max-body" => name,
             "strict" | "envelope" => "check",
@@ -56,20 +36,32 @@ fn options(expectation: &str) -> Option<Vec<String>> {
             "max-buffered" | "msgpack" | "queue" | "no-hub" | "stalled" | "stopping" | "disabled" | "unix" => {
                 return None;
             }
-            _ => panic!("no option for {line}"),
+            _ => panic!("no option for {name}"),
         };
+        let value = if value.is_empty() { name } else { value };
         options.extend(value.split(' ').flat_map(|value| [format!("--{option}"), value.to_owned()]));
     }
     Some(options)
 }
 
+/// How the recorded bytes reach the gateway.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Http,
+    /// Each byte in a write of its own.
+    ByteByByte,
+    Https,
+}
+
 /// Sends the recorded bytes and compares the answers. What stands behind a request that ends its connection is not read
-/// as a request, and the gateway takes it, so that the answer is not lost.
-fn replay<S: Read + Write>(mut client: Client<S>, fixture: &Fixture, recorded: &Recorded) -> Vec<Answer> {
-    let Recorded { name, bytes, answers: expected, end } = recorded;
+/// as a request, and the gateway takes it, so that the answer is not lost. A request that does not end is cut off.
+fn replay<S: Read + Write>(way: Way, mut client: Client<S>, fixture: &Fixture, recorded: &Recorded) -> Vec<Answer> {
+    let Recorded { name, bytes, outcome, .. } = recorded;
+    let (expected, end) = outcome.trim_end().rsplit_once('\n').unwrap_or(("", outcome));
     let is_over = end.starts_with("closed");
     let behind = fixture.request(FINE).bytes();
-    client.send([bytes.as_slice(), if is_over { &behind } else { b"" }].concat());
+    let sent = [bytes.as_slice(), if is_over { &behind } else { b"" }].concat();
+    sent.chunks(if way == Way::ByteByByte { 1 } else { sent.len() }).for_each(|piece| client.send(piece));
     let (mut answers, mut told) = (Vec::new(), String::new());
     for line in expected.lines().filter(|line| !line.starts_with(' ')) {
         let has_content = !line.ends_with("without content");
@@ -82,7 +74,7 @@ fn replay<S: Read + Write>(mut client: Client<S>, fixture: &Fixture, recorded: &
         });
         answers.push(answer);
     }
-    assert_eq!(told, *expected, "{name}");
+    assert_eq!(told.trim_end(), expected, "{name}, {way:?}");
     if is_over {
         client.expect_half_close(&behind);
     }
@@ -91,17 +83,17 @@ fn replay<S: Read + Write>(mut client: Client<S>, fixture: &Fixture, recorded: &
 
 #[test]
 fn what_the_core_answers_and_publishes_the_program_does_too() {
-    let all = recorded();
-    side_by_side(["http", "https"], |scheme| {
+    let all = by_options();
+    side_by_side([Way::Http, Way::ByteByByte, Way::Https], |way| {
         let mut unauthorized = Vec::new();
         for (options, connections) in &all {
             let builder = Gateway::serve().token(TOKEN).arguments(options.iter().map(String::as_str));
-            let mut fixture = Fixture::of(if scheme == "https" { builder.https() } else { builder });
+            let mut fixture = Fixture::of(if way == Way::Https { builder.https() } else { builder });
             let mut answers = Vec::new();
             for connection in connections {
-                answers.extend(match scheme {
-                    "https" => replay(tls_client(&fixture.gateway), &fixture, connection),
-                    _ => replay(fixture.client(), &fixture, connection),
+                answers.extend(match way {
+                    Way::Https => replay(way, tls_client(&fixture.gateway), &fixture, connection),
+                    Way::Http | Way::ByteByByte => replay(way, fixture.client(), &fixture, connection),
                 });
             }
             // Each published message was compared, so that no other one may be counted.
