@@ -1,10 +1,10 @@
-//! The page for CI. Its examples for pytest run in `tests/clients/adapter_client.py`, where the public client is
-//! installed.
+//! The page for CI, and the files that tell a forge what to run. The examples for pytest run in
+//! `tests/clients/adapter_client.py`, where the public client is installed.
 
 use std::process::Command;
 
 use super::GATEWAY;
-use super::document::Document;
+use super::document::{Document, files_at, repository};
 
 #[test]
 fn the_script_of_five_lines_asserts_a_round_trip() {
@@ -23,4 +23,19 @@ fn the_script_of_five_lines_asserts_a_round_trip() {
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         assert_eq!(output.stdout == b"adapter/nodes/data\t{\"node_id\": \"a\", \"content\": 1}\n", status == 0);
     }
+}
+
+#[test]
+fn the_files_for_forges_call_scripts_that_exist() {
+    let mut called = 0;
+    for path in [files_at(&repository(".github/workflows")), vec![repository(".gitlab-ci.yml")]].concat() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let is_script = |word: &&str| [".ci/", "packaging/build", "fuzz/run"].iter().any(|it| word.starts_with(it));
+        for script in text.lines().filter(|line| !line.contains('#')).flat_map(str::split_whitespace).filter(is_script)
+        {
+            assert!(repository(script).is_file(), "there is no {script}");
+            called += 1;
+        }
+    }
+    assert!(called > 8, "the files call {called} scripts");
 }
