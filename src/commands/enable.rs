@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -13,10 +14,15 @@ use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
 use crate::http::policy::HEAD_BYTES;
 use crate::settings::{self, Access, MAX_FILE_BYTES};
-use crate::sys::draft::{Draft, PRIVATE_MODE};
+use crate::sys::draft::{self, remove_abandoned};
+use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
 
 const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
+
+/// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.
+const EDIT_TIMEOUT: Duration = Duration::from_secs(10);
+const EDIT_PAUSE: Duration = Duration::from_millis(1);
 
 const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "content": "hello"}'"#;
 
@@ -59,8 +65,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Replaces the file as a whole, behind the links that lead to it, unless it says so already. Returns whether the new
-/// one has a new token.
+/// Edits the file behind the links that lead to it, unless it says so already. Returns whether it has a new token.
 fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
     let shown = path.display();
     let refused = |place: &Path, error: io::Error| {
@@ -73,25 +78,36 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
         ))
     };
     let file = behind_links(path).map_err(|error| refused(path, error))?;
-    let (metadata, source) = match secret_file::read(&file, MAX_FILE_BYTES) {
-        Ok((metadata, source)) => (Some(metadata), source),
-        Err(error) if error.kind() == ErrorKind::NotFound => (None, Vec::new()),
-        Err(error) => return Err(refused(&file, error)),
-    };
     let token = settings::random_hex().map_err(|error| refused(&file, error.into()))?;
-    let edited = settings::with_access(&source, is_open, &token)
-        .map_err(|fault| Failure::Configuration(format!("{shown}:{fault}; nothing is changed")))?;
-    let Some(edited) = edited else { return Ok(None) };
-    let directory = file.parent().unwrap_or(&file);
-    let write = || {
-        if metadata.is_none() {
-            DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory)?;
-        }
-        Draft::write(&file, &edited, PRIVATE_MODE, metadata.as_ref())?.publish()
-    };
     // The file is replaced, so the directory decides.
-    write().map_err(|error| refused(directory, error))?;
-    Ok(Some(edited.windows(token.len()).any(|bytes| bytes == token.as_bytes())))
+    let directory = file.parent().unwrap_or(&file);
+    if is_open {
+        let create = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory);
+        create.map_err(|error| refused(directory, error))?;
+    }
+    remove_abandoned(&file);
+    // Of several commands at once, one makes the token: where nobody can have the lock, the others begin anew.
+    let _locked = lock_directory(directory);
+    let mut is_retry = false;
+    let edit = || {
+        let read = match secret_file::read(&file, MAX_FILE_BYTES) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            read => Some(read.map_err(|error| (&*file, error))?),
+        };
+        let source = read.as_ref().map(|(_, source)| source.as_slice()).unwrap_or_default();
+        let edited = match settings::with_access(source, is_open, &token) {
+            Ok(Some(edited)) => edited,
+            refused_or_unchanged => return Ok(refused_or_unchanged.map(|_| None)),
+        };
+        let replaced = draft::replace(&file, &edited, read.as_ref(), std::mem::replace(&mut is_retry, true));
+        replaced.map_err(|error| (directory, error))?;
+        Ok(Ok(Some(edited.windows(token.len()).any(|bytes| bytes == token.as_bytes()))))
+    };
+    let is_temporary = |(_, error): &(&Path, io::Error)| error.kind() == ErrorKind::WouldBlock;
+    match retry_until(EDIT_TIMEOUT, EDIT_PAUSE, edit, is_temporary) {
+        Ok(edited) => edited.map_err(|fault| Failure::Configuration(format!("{shown}:{fault}; nothing is changed"))),
+        Err((place, error)) => Err(refused(place, error)),
+    }
 }
 
 /// Returns the file that a path leads to, which need not exist.

@@ -1,27 +1,20 @@
 //! Switches the entrance on and off in a settings file, and changes nothing else of it.
 //!
-//! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. If the name is
-//! bound in another way, only execution gives its value, so a person must edit the file.
+//! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. Otherwise an
+//! assignment at the end of the file takes its place, which counts for the gateway and where the file is executed.
 
 use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
 use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};
-use ruff_text_size::{Ranged, TextRange, TextSize};
+use ruff_text_size::{Ranged, TextRange};
 
 use super::access::{Access, DisabledReason};
 use super::encoding;
 use super::fault::SettingsFault;
 use super::python::{parse, parsed};
 
-const OPEN_BY_HAND: &str =
-    "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = True on a line of its own below";
-const CLOSE_BY_HAND: &str =
-    "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = False on a line of its own below";
-const TOKEN_BY_HAND: &str = "TOKEN is bound here in a way that is not edited; write TOKEN = \"...\" on a line of its own \
-     below, with at least 16 characters that nobody can guess";
-
 /// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and
 /// there is no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`]
-/// refuses, also if it would do so after the edit, and where a name is bound in a way that cannot be edited.
+/// refuses, also if it would do so after the edit.
 pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
     let [mut open, mut new_token] = [None, None];
     match (parse(source)?, is_open) {
@@ -31,18 +24,16 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
         (Access::Disabled(DisabledReason::NotOpen { has_token: true, .. }), true) => open = Some("True".to_owned()),
         (Access::Disabled(_), true) => (open, new_token) = (Some("True".to_owned()), Some(format!("\"{token}\""))),
     }
-    let (text, module) = parsed(source)?;
+    let (_, module) = parsed(source)?;
     let mut edited = source.to_vec();
     let mut edits = Vec::new();
-    let switch_by_hand = if is_open { OPEN_BY_HAND } else { CLOSE_BY_HAND };
-    for (name, value, by_hand) in [("OPEN_REST_API", open, switch_by_hand), ("TOKEN", new_token, TOKEN_BY_HAND)] {
+    for (name, value) in [("OPEN_REST_API", open), ("TOKEN", new_token)] {
         let Some(value) = value else { continue };
         match LastBinding::find(name, module.suite()) {
-            Some(Binding::Assigned(range)) => {
+            Some(range) => {
                 let [start, end] = [range.start(), range.end()].map(|at| encoding::offset_in_file(source, at.into()));
                 edits.push((start..end, value));
             }
-            Some(Binding::Other(at)) => return Err(SettingsFault::at(&text, at, by_hand)),
             None => {
                 let newline = encoding::newline(source);
                 if !edited.is_empty() && !edited.ends_with(b"\n") && !edited.ends_with(b"\r") {
@@ -62,25 +53,19 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     Ok(Some(edited))
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Binding {
-    /// A statement of the module assigns the value at this range to the name alone.
-    Assigned(TextRange),
-    Other(TextSize),
-}
-
 /// Finds the last binding of a name, in the order of the text.
 struct LastBinding<'n> {
     name: &'n str,
-    found: Option<Binding>,
+    /// The place of the value, if a statement of the module assigns it to the name alone.
+    assigned: Option<TextRange>,
     /// The visited statement is in a function or a class. What these bind is another name, unless they declare it
     /// `global`.
     is_inner: bool,
 }
 
 impl LastBinding<'_> {
-    fn find(name: &str, module: &[Stmt]) -> Option<Binding> {
-        let mut last = LastBinding { name, found: None, is_inner: false };
+    fn find(name: &str, module: &[Stmt]) -> Option<TextRange> {
+        let mut last = LastBinding { name, assigned: None, is_inner: false };
         for statement in module {
             last.visit_stmt(statement);
             let assigned = match statement {
@@ -92,15 +77,15 @@ impl LastBinding<'_> {
             };
             let is_name = |target: &Expr| target.as_name_expr().is_some_and(|target| target.id == *name);
             if let Some((_, value)) = assigned.filter(|(target, _)| is_name(target)) {
-                last.found = Some(Binding::Assigned(value.range()));
+                last.assigned = Some(value.range());
             }
         }
-        last.found
+        last.assigned
     }
 
     fn visit_names<'a>(&mut self, names: impl IntoIterator<Item = &'a Identifier>) {
-        if let Some(name) = names.into_iter().find(|name| name.as_str() == self.name).filter(|_| !self.is_inner) {
-            self.found = Some(Binding::Other(name.start()));
+        if !self.is_inner && names.into_iter().any(|name| name.as_str() == self.name) {
+            self.assigned = None;
         }
     }
 }
@@ -130,7 +115,7 @@ impl<'a> Visitor<'a> for LastBinding<'_> {
             && name.id == *self.name
             && !self.is_inner
         {
-            self.found = Some(Binding::Other(name.start()));
+            self.assigned = None;
         }
         walk_expr(self, expr);
     }

@@ -1,16 +1,31 @@
-//! Replaces a file as a whole, so that no reader sees one that is written in part.
+//! Replaces a file as a whole, so that no reader sees one that is written in part, and no change of another program is
+//! lost.
 
-use std::fs::{self, Metadata, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
+use rustix::fs::{CWD, RenameFlags, XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr, renameat_with};
+use rustix::io::Errno;
 use rustix::process::geteuid;
+
+use super::retry::lock_directory;
+use super::secret_file;
 
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 
 const GROUP_PERMISSIONS: u32 = 0o070;
+
+/// The extended attribute that is the access list (acl(5)).
+const ACCESS_LIST: &str = "system.posix_acl_access";
+/// Extended attributes that security modules and the superuser keep for each file, and may forbid to copy (xattr(7)).
+const KEPT_BY_OTHERS: [&str; 2] = ["security.", "trusted."];
+/// The largest value of an extended attribute, and the longest list of their names, in bytes (xattr(7)).
+const MAX_ATTRIBUTE_BYTES: usize = 64 * 1024;
 
 /// The new content of a file, complete and on the disk, under a temporary name beside it. Removed on drop.
 #[derive(Debug)]
@@ -21,15 +36,22 @@ pub(crate) struct Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After the draft was published, the name is free.
+        // After the draft was published, the name is free, or that of the file that it has replaced.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
 impl Draft {
-    /// Writes the draft. Before its file has content, it has `mode` less the umask, or the mode and the owner of the
-    /// file that it replaces.
-    pub(crate) fn write(path: &Path, content: &[u8], mode: u32, replaced: Option<&Metadata>) -> io::Result<Self> {
+    /// Writes the draft, with `mode` less the umask.
+    pub(crate) fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<Self> {
+        let (draft, file) = Self::create(path, content, mode, None)?;
+        file.sync_all()?;
+        Ok(draft)
+    }
+
+    /// Before the file has content, it has `mode` less the umask, or the mode, the owner and the extended attributes of
+    /// the file that it replaces. It need not be on the disk yet.
+    fn create(path: &Path, content: &[u8], mode: u32, replaced: Option<&Metadata>) -> io::Result<(Self, File)> {
         // No other process uses this name at the same time, even without the lock of the directory.
         let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
         // A process with the same number may have left it behind in a crash.
@@ -40,6 +62,8 @@ impl Draft {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         let draft = Self { path: path.into(), temporary };
         if let Some(replaced) = replaced {
+            // The directory may give new files an access list.
+            let _ = fremovexattr(&file, ACCESS_LIST);
             let kept = fchown(&file, Some(replaced.uid()), Some(replaced.gid()));
             // Who is not in the group of the file cannot keep that, which harms nobody if the group has no permissions.
             let is_needed = replaced.uid() != geteuid().as_raw() || replaced.mode() & GROUP_PERMISSIONS != 0;
@@ -47,13 +71,131 @@ impl Draft {
                 return Err(io::Error::new(error.kind(), format!("the owner of the file cannot be kept: {error}")));
             }
             file.set_permissions(replaced.permissions())?;
+            copy_attributes(path, &file)?;
         }
         file.write_all(content)?;
-        file.sync_all()?;
-        Ok(draft)
+        Ok((draft, file))
     }
 
     pub(crate) fn publish(self) -> io::Result<()> {
         fs::rename(&self.temporary, &self.path)
+    }
+
+    /// Publishes the draft if the file is still as it was `read`. What another program puts there meanwhile stays.
+    fn publish_over(self, read: Option<&ReadFile>) -> io::Result<()> {
+        if !is_as_read(&self.path, read) {
+            return Err(changed());
+        }
+        let flags = if read.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let rename = || renameat_with(CWD, &self.temporary, CWD, &self.path, flags);
+        // Who has got the lock that this process could not have takes the draft for an abandoned one.
+        let Ok(mut placed) = fs::metadata(&self.temporary).map(|draft| draft.ino()) else { return Err(changed()) };
+        match rename() {
+            // It is another file than the one that was read, or there is none any more.
+            Err(Errno::EXIST | Errno::NOENT) => return Err(changed()),
+            // The file system knows no such flags (rename(2)), as NFS and older ones in user space.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.publish(),
+            renamed => renamed?,
+        }
+        if read.is_none() || is_as_read(&self.temporary, read) {
+            return Ok(());
+        }
+        // What came out goes back, and so does what comes out then, until that is what was put there before it.
+        loop {
+            let taken = fs::metadata(&self.temporary)?.ino();
+            rename()?;
+            if fs::metadata(&self.temporary)?.ino() == placed {
+                return Err(changed());
+            }
+            placed = taken;
+        }
+    }
+}
+
+/// A file as it was read.
+pub(crate) type ReadFile = (Metadata, Vec<u8>);
+
+/// Replaces a file that is still as it was `read`; `None` stands for no file. One that has other names, or that is
+/// mounted, is written in place. Fails with [`ErrorKind::WouldBlock`] if another program has changed it meanwhile. To be
+/// faster than such a program, a retry puts the new file on the disk after the old one is replaced.
+pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_retry: bool) -> io::Result<()> {
+    let metadata = read.map(|(metadata, _)| metadata);
+    if metadata.is_none_or(|metadata| metadata.nlink() == 1) {
+        let (draft, file) = Draft::create(path, content, PRIVATE_MODE, metadata)?;
+        if !is_retry {
+            file.sync_all()?;
+        }
+        match draft.publish_over(read) {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+            Ok(()) if is_retry => return file.sync_all(),
+            published => return published,
+        }
+    }
+    let file = OpenOptions::new().write(true).open(path)?;
+    if !is_as_read(path, read) {
+        return Err(changed());
+    }
+    let write = |content: &[u8]| {
+        file.write_all_at(content, 0)?;
+        file.set_len(content.len() as u64)?;
+        file.sync_all()
+    };
+    let before = read.map(|(_, before)| before.as_slice()).unwrap_or_default();
+    // Where the disk is full, the old content still has its place.
+    write(content).inspect_err(|_| drop(write(before)))
+}
+
+fn changed() -> io::Error {
+    io::Error::new(ErrorKind::WouldBlock, "another program changes the file again and again")
+}
+
+fn is_as_read(path: &Path, read: Option<&ReadFile>) -> bool {
+    let Some((metadata, content)) = read else { return fs::symlink_metadata(path).is_err() };
+    let is_same = || fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (metadata.dev(), metadata.ino()));
+    // The look comes last, too, so that another program that replaces the file meanwhile is nearly always noticed.
+    is_same() && secret_file::read(path, content.len()).is_ok_and(|(_, found)| found == *content) && is_same()
+}
+
+/// Gives a draft the access list and the other extended attributes of the file that it is to replace.
+fn copy_attributes(path: &Path, draft: &File) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(MAX_ATTRIBUTE_BYTES);
+    let names = match listxattr(path, spare_capacity(&mut buffer)) {
+        Err(Errno::OPNOTSUPP) => return Ok(()),
+        listed => {
+            listed?;
+            buffer.clone()
+        }
+    };
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        buffer.clear();
+        let copied = getxattr(path, name, spare_capacity(&mut buffer))
+            .and_then(|_| fsetxattr(draft, name, &buffer, XattrFlags::empty()));
+        let is_needed = !KEPT_BY_OTHERS.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
+        if let Some(error) = copied.err().filter(|_| is_needed) {
+            let name = String::from_utf8_lossy(name);
+            return Err(io::Error::new(
+                error.kind(),
+                format!("the attribute {name} of the file cannot be kept: {error}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the drafts of a file that killed processes have left behind.
+pub(crate) fn remove_abandoned(path: &Path) {
+    let (Some(directory), Some(file)) = (path.parent(), path.file_name()) else { return };
+    let is_draft = |name: &OsStr| {
+        let behind = name.as_encoded_bytes().strip_prefix(file.as_encoded_bytes());
+        let process = behind.and_then(|behind| behind.strip_prefix(b".")?.strip_suffix(b".new"));
+        process.is_some_and(|process| process.iter().all(u8::is_ascii_digit))
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut drafts = entries.filter(|entry| is_draft(&entry.file_name())).peekable();
+    // Who writes a draft holds the lock.
+    if drafts.peek().is_some()
+        && let Ok(_locked) = lock_directory(directory)
+    {
+        drafts.for_each(|draft| drop(fs::remove_file(draft.path())));
     }
 }

@@ -208,7 +208,7 @@ fn make_pair(
         CertificateError::of_content(&certificate, format!("a certificate cannot be made: {error}"))
     })?;
     let draft = |path: &Path, content: &str, mode| {
-        Draft::write(path, content.as_bytes(), mode, None).map_err(CertificateError::unwritable(path))
+        Draft::write(path, content.as_bytes(), mode).map_err(CertificateError::unwritable(path))
     };
     let drafts = [
         draft(&key, &issued.key, PRIVATE_MODE)?,

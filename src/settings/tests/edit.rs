@@ -73,34 +73,35 @@ fn the_bytes_of_every_encoding_stay() {
 }
 
 #[test]
-fn a_name_that_is_bound_otherwise_is_left_to_a_person() {
-    for (source, line) in [
-        ("A = OPEN_REST_API = False", 1),
-        ("\nOPEN_REST_API, x = False, 1", 2),
-        ("OPEN_REST_API = False\nif x:\n    OPEN_REST_API = False", 3),
-        ("OPEN_REST_API = False\nimport a.b as OPEN_REST_API", 2),
-        ("OPEN_REST_API = False\nfrom a import OPEN_REST_API", 2),
-        ("OPEN_REST_API = False\ndef OPEN_REST_API(): pass", 2),
-        ("OPEN_REST_API = False\nclass OPEN_REST_API: pass", 2),
-        ("OPEN_REST_API = False\nfor OPEN_REST_API in []: pass", 2),
-        ("OPEN_REST_API = False\nwith x as OPEN_REST_API: pass", 2),
-        ("OPEN_REST_API = False\ntry: x\nexcept E as OPEN_REST_API: pass", 3),
-        ("OPEN_REST_API = False\nmatch x:\n    case [*OPEN_REST_API]: pass", 3),
-        ("OPEN_REST_API = False\nmatch x:\n    case {**OPEN_REST_API}: pass", 3),
-        ("OPEN_REST_API = False\nmatch x:\n    case 1 as OPEN_REST_API: pass", 3),
-        ("OPEN_REST_API = False\n(OPEN_REST_API := 1)", 2),
-        ("OPEN_REST_API = False\ndel OPEN_REST_API", 2),
-        ("OPEN_REST_API = False\ndef f():\n    global OPEN_REST_API", 3),
-        ("OPEN_REST_API = False\nclass C:\n    def f():\n        global OPEN_REST_API\n        OPEN_REST_API = 1", 4),
-        ("OPEN_REST_API = False\nif x:\n    def OPEN_REST_API(): pass", 3),
-        ("OPEN_REST_API = True\nTOKEN = a = ''", 2),
+fn a_name_that_is_bound_otherwise_is_assigned_at_the_end() {
+    for source in [
+        "A = OPEN_REST_API = False",
+        "\nOPEN_REST_API, x = False, 1",
+        "OPEN_REST_API = False\nif x:\n    OPEN_REST_API = False",
+        "OPEN_REST_API = False\nimport a.b as OPEN_REST_API",
+        "OPEN_REST_API = False\nfrom a import OPEN_REST_API",
+        "OPEN_REST_API = False\ndef OPEN_REST_API(): pass",
+        "OPEN_REST_API = False\nclass OPEN_REST_API: pass",
+        "OPEN_REST_API = False\nfor OPEN_REST_API in []: pass",
+        "OPEN_REST_API = False\nwith x as OPEN_REST_API: pass",
+        "OPEN_REST_API = False\ntry: x\nexcept E as OPEN_REST_API: pass",
+        "OPEN_REST_API = False\nmatch x:\n    case [*OPEN_REST_API]: pass",
+        "OPEN_REST_API = False\nmatch x:\n    case {**OPEN_REST_API}: pass",
+        "OPEN_REST_API = False\nmatch x:\n    case 1 as OPEN_REST_API: pass",
+        "OPEN_REST_API = False\n(OPEN_REST_API := 1)",
+        "OPEN_REST_API = False\ndel OPEN_REST_API",
+        "OPEN_REST_API = False\ndef f():\n    global OPEN_REST_API",
+        "OPEN_REST_API = False\nclass C:\n    def f():\n        global OPEN_REST_API\n        OPEN_REST_API = 1",
+        "OPEN_REST_API = False\nif x:\n    def OPEN_REST_API(): pass",
+        "'''\nOPEN_REST_API = False\n'''",
     ] {
-        let fault = switched(source, true).unwrap_err().to_string();
-        assert!(
-            fault.starts_with(&format!("{line}:")) && fault.contains("on a line of its own"),
-            "{source:?}: {fault}"
-        );
+        let source = format!("TOKEN = 'a'\n{source}");
+        let on = switched(&source, true).unwrap().unwrap();
+        assert_eq!(on, format!("{source}\nOPEN_REST_API = True\n"));
+        assert_eq!(switched(&on, false), Ok(Some(format!("{source}\nOPEN_REST_API = False\n"))));
     }
+    let token = "OPEN_REST_API = True\nTOKEN = a = ''";
+    assert_eq!(switched(token, true), Ok(Some(format!("{token}\nTOKEN = \"{NEW_TOKEN}\"\n"))));
     for refused in ["OPEN_REST_API = (", "x = 1\\\n", &"#".repeat(MAX_FILE_BYTES)] {
         assert!(switched(refused, true).is_err(), "a file that Python or the gateway refuses, perhaps afterwards");
     }
