@@ -228,8 +228,9 @@ class GatewayProcess:
 
     def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
         reason = self._disabled
-        if reason is None and not self.is_ready and self.last.get("bus", {}).get("reason"):
-            reason = f"the bus is not connected: {self.last['bus']['reason']}"
+        bus = self.last.get("bus", {})
+        if reason is None and not self.is_ready and bus.get("reason"):
+            reason = f"no hub at {bus['endpoint']}: {bus['reason']}; start it, or run one here with `hub=True`"
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
 
     def _wait_for_end(self, timeout_s: float) -> bool:

@@ -17,6 +17,8 @@ from .errors import SettingsError
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 
+_CURE = "`adapter-gateway enable` switches the gateway on"
+
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
 
@@ -44,6 +46,8 @@ def read_token(file: Path) -> str:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise SettingsError(f"{file}: it is not a regular file")
             source = opened.read(_FILE_BYTES + 1)
+    except FileNotFoundError as error:
+        raise SettingsError(f"{file}: {error.strerror}; {_CURE}") from error
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}") from error
     if len(source) > _FILE_BYTES:
@@ -57,10 +61,10 @@ def read_token(file: Path) -> str:
         raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
     bindings = {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
     if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
-        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen")
+        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen; {_CURE}")
     token = _literal(file, bindings, "TOKEN")
     if token is None or token == "":
-        raise SettingsError(f"{file}: TOKEN is not set, or empty")
+        raise SettingsError(f"{file}: TOKEN is not set, or empty; {_CURE}")
     if not isinstance(token, str):
         raise SettingsError(f"{file}: TOKEN is not a string")
     if any("\ud800" <= character <= "\udfff" for character in token):

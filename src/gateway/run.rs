@@ -1,5 +1,6 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -252,17 +253,15 @@ impl Gateway {
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
-        let io = self.components.workers.io;
+        let (io, pid) = (self.components.workers.io, std::process::id());
         let (url, socket) = match address {
             BoundAddress::Tcp(address) if is_https => (format!("https://{address}{ENDPOINT}"), None),
             BoundAddress::Tcp(address) => (format!("http://{address}{ENDPOINT}"), None),
             BoundAddress::Unix(path) => (format!("http://localhost{ENDPOINT}"), path.as_deref()),
         };
-        (self.emit)(&Event::Listening { url: &url, socket, pid: std::process::id(), io });
-        match address {
-            BoundAddress::Tcp(_) => log(format_args!("listening on {url}, with {io}")),
-            BoundAddress::Unix(_) => log(format_args!("listening on {address}, with {io}")),
-        }
+        (self.emit)(&Event::Listening { url: &url, socket, pid, io });
+        let place: &dyn fmt::Display = if address.is_tcp() { &url } else { address };
+        log(format_args!("listening on {place}, with {io}, as process {pid}"));
         if let BoundAddress::Tcp(address) = address
             && !address.ip().to_canonical().is_loopback()
         {

@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
@@ -121,13 +121,14 @@ impl Destination {
         let token = match settings::read(&self.settings, settings::parse_for_client).access {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
-                let what_to_do = match reason {
-                    DisabledReason::NotOpen { .. } => "`adapter-gateway enable` switches the gateway on",
-                    _ => "write the TOKEN of the gateway into the file",
+                let elsewhere = match reason {
+                    DisabledReason::NotOpen { .. } => "",
+                    _ => ", on another machine write its TOKEN into the file",
                 };
                 let reason = reason.describe(&self.settings);
                 return Err(Failure::Configuration(format!(
-                    "{reason}; {what_to_do}, or name another one with --settings"
+                    "{reason}; `adapter-gateway enable` switches the gateway on{elsewhere}, or name another file with \
+                     --settings"
                 )));
             }
             Err(error) => return Err(Failure::Configuration(format!("the settings cannot be used: {error}"))),
@@ -199,6 +200,15 @@ impl Destination {
         while tls.is_handshaking() {
             let step = handshake_step(&mut tls, &mut socket, deadline);
             step.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
+                    let text = format!(
+                        "the certificate of the gateway at {} has other names; start the gateway with `--cert-name \
+                         {name}`, and copy its new gateway-cert.pem to {}",
+                        self.name,
+                        path.display()
+                    );
+                    Failure::OfCommand(NOT_TRUSTED, text)
+                }
                 Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
                 _ => {
                     // A socket with a timeout reports the end of the time so.

@@ -13,6 +13,8 @@ fn pattern(text: &str) -> String {
 fn each_line_begins_with_its_level() {
     let mut gateway = Gateway::serve().arguments(["--connect", "ipc:///nonexistent/hub"]).start();
     gateway.expect_log("info: listening on ");
+    // `kill -USR1` needs it.
+    gateway.expect_log(&format!(", as process {}\n", gateway.id()));
     // The file is made with the mode of others.
     gateway.expect_log("warning: ");
     gateway.expect_log("warning: not connected to ipc:///nonexistent/hub: ");

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::{file, fixture_by, lines, run, send_to, send_with};
-use crate::support::{Fixture, SettingsFile, disabled, enabled_settings, token};
+use crate::support::{Fixture, Gateway, SettingsFile, disabled, enabled_settings, temporary_endpoint, token};
 
 #[test]
 fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
@@ -27,10 +27,10 @@ fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
 fn settings_that_open_no_gateway_are_3() {
     let settings = SettingsFile::absent();
     let log = run(send_with(&settings).args(["a", "{}"]), 3);
-    assert!(log.contains("does not exist") && log.contains("--settings"), "{log}");
+    assert!(log.contains("does not exist; `adapter-gateway enable` ") && log.contains("--settings"), "{log}");
     for (text, reason) in [
         (disabled(), "OPEN_REST_API is not set to True"),
-        ("OPEN_REST_API = True\n", "TOKEN is not set, or empty"),
+        ("OPEN_REST_API = True\n", "; `adapter-gateway enable` "),
         ("OPEN_REST_API = \n", "invalid syntax"),
     ] {
         settings.write(text);
@@ -73,6 +73,12 @@ fn a_certificate_that_is_not_trusted_is_5() {
         let log = run(send_with(settings).args(["--url", &url, "a", "{}"]), 5);
         assert!(log.contains("is not trusted: ") && log.contains("gateway-cert.pem"), "{log}");
     }
+    // A certificate that is trusted, and has another name.
+    let (_directory, endpoint) = temporary_endpoint();
+    let other = Gateway::serve().https().listen("127.0.0.2:0".parse().unwrap()).bind(&endpoint).start();
+    let url = format!("https://{}", other.address());
+    let log = run(send_with(&other.settings).args(["--url", &url, "a", "{}"]), 5);
+    assert!(log.contains("start the gateway with `--cert-name 127.0.0.2`"), "{log}");
     let Fixture { gateway, subscriber } = &one;
     run(send_to(gateway, "https").args(["marker", "{}"]), 0);
     assert_eq!(subscriber.next().topic, "marker");

@@ -112,8 +112,8 @@ def test_settings_with_a_token(source, token, tmp_path):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("", "TOKEN is not set"),
-        ("OPEN_REST_API = False\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
+        ("", "TOKEN is not set, or empty; `adapter-gateway enable`"),
+        ("OPEN_REST_API = False\nTOKEN = 'a'", "does not listen; `adapter-gateway enable`"),
         ("OPEN_REST_API = 1\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
         (OPEN, "TOKEN is not set"),
         (OPEN + "TOKEN = ''", "TOKEN is not set"),
@@ -137,6 +137,11 @@ def test_settings_without_a_token(source, reason, tmp_path):
     with pytest.raises(adapter_gateway.SettingsError) as error:
         read_token(file)
     assert str(file) in str(error.value) and reason in str(error.value) and "s3cret" not in str(error.value)
+
+
+def test_a_file_that_is_missing_names_what_makes_it(tmp_path):
+    with pytest.raises(adapter_gateway.SettingsError, match="No such file or directory; `adapter-gateway enable`"):
+        adapter_gateway.Client.from_settings(tmp_path / "user_settings.py")
 
 
 def test_settings_that_are_no_file(tmp_path):
