@@ -1,6 +1,6 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -148,22 +148,36 @@ fn the_short_parent_of_the_readme() {
 }
 
 #[test]
-fn the_launcher_waits_for_the_user() {
+fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     if !succeeds(ADAPTER_GATEWAY.probe) {
         return skip("there is no Python 3.9");
     }
     let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
-    let options = format!("listen=\"127.0.0.1:0\", bind=\"ipc://{}/bus\", encoding=", directory.path().display());
-    let script = Document::read("docs/adapters.md").block("run: launcher").replace("encoding=", &options);
-    let mut launcher = python(&script, &[settings.to_str().unwrap()]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.next().unwrap().starts_with("the REST interface is off: "));
-    std::fs::write(&settings, enabled(&token("launcher"))).unwrap();
-    assert_eq!(lines.next().unwrap(), "the REST interface is on");
-    let rest: Vec<String> = lines.collect();
-    assert_eq!(rest.last().unwrap(), "published 1 of 1", "{rest:?}");
-    assert!(launcher.wait().unwrap().success());
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let script = Document::read("docs/examples/adapter.py").text.replace("12358", "0");
+    let script = [("16130", "in"), ("16103", "out")].iter().fold(script, |script, (port, name)| {
+        script.replace(&format!("tcp://127.0.0.1:{port}"), &format!("ipc://{}", path(name)))
+    });
+    let settings = path("user_settings.py");
+    let mut command = python(&script, &[&settings]);
+    let mut adapter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(adapter.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut stdin = adapter.stdin.take().unwrap();
+    let mut expect = |typed: &str, beginning: &str| {
+        writeln!(stdin, "{typed}").unwrap();
+        lines.find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{typed}: no {beginning}"))
+    };
+    expect("help", "the REST interface is off: ");
+    expect("on", "the REST interface is on");
+    let shown = expect("show", "post to https://127.0.0.1:");
+    let (url, _) = shown.trim_start_matches("post to ").split_once(' ').unwrap();
+    assert!(succeeds(&[GATEWAY, "send", "--settings", &settings, "--url", url, "a", "{}"]));
+    expect("upgrade", "the old one published 1");
+    assert!(succeeds(&[GATEWAY, "send", "--settings", &settings, "--url", url, "a", "{}"]));
+    expect("off", "the REST interface is off: OPEN_REST_API is not set to True in ");
+    expect("show", "that failed: the gateway is disabled: ");
+    expect("quit", "published 1 of 1");
+    assert!(adapter.wait().unwrap().success());
 }
 
 #[test]

@@ -1,0 +1,67 @@
+"""A whole adapter, with a console in the place of its window: `python3 adapter.py [SETTINGS]`. It runs a hub, launches the
+gateway, shows its state, starts it again after a crash, and replaces it after an upgrade. It reads these commands:
+
+    on, off    what the check box of a window does
+    show       the address, the token and the certificate, for the user to copy
+    upgrade    puts the new gateway in the place of the old one, after `pip install --upgrade adapter-gateway`
+    quit
+"""
+
+import logging
+import socket
+import sys
+
+import adapter_gateway
+from adapter_gateway import Gateway
+from adapter_gateway.settings import default_path, read_token
+
+LISTEN = ("127.0.0.1", 12358)
+PUBLISHERS, SUBSCRIBERS = "tcp://127.0.0.1:16130", "tcp://127.0.0.1:16103"
+SETTINGS = sys.argv[1] if len(sys.argv) > 1 else default_path()
+
+shown = None
+
+
+def show(event):
+    """Shows whether messages are taken, and if not, why. A window would set its check box: off with `disabled`."""
+    global shown
+    if event["event"] in ("ready", "not-ready", "disabled"):
+        text = "on" if event["event"] == "ready" else f"off: {event['reason']}"
+        if text != shown:  # a switch-off has two events with the same reason
+            print("the REST interface is", text, flush=True)
+        shown = text
+    elif event["event"] == "certificate" and event["state"] in ("made", "renewed"):
+        print("browsers and copies need the new", event["path"], flush=True)
+
+
+def act(gateway, command):
+    if command == "on":
+        adapter_gateway.enable(SETTINGS)
+    elif command == "off":
+        adapter_gateway.disable(SETTINGS)
+    elif command == "show":
+        print("post to", gateway.url, "with the token", read_token(SETTINGS), "and trust", gateway.certificate, flush=True)
+    elif command == "upgrade":
+        print("the old one published", gateway.replace()["published"], flush=True)
+    else:
+        print(__doc__, flush=True)
+
+
+logging.basicConfig(level=logging.WARNING)  # warnings of the gateway concern a person
+# A hub in a process of its own goes on while the gateway is replaced. No settings switch its HTTP side on. An adapter that
+# has a hub leaves it out.
+hub = Gateway(settings="/nonexistent", plain=True, hub=True, hub_publishers=PUBLISHERS, hub_subscribers=SUBSCRIBERS,
+              until="started", restart=True)
+# The socket stays open, so that an upgrade refuses no connection.
+with hub, socket.create_server(LISTEN, backlog=4096) as listener:
+    gateway = Gateway(settings=SETTINGS, listen=listener, connect=PUBLISHERS, until="started", restart=True, on_event=show)
+    with gateway:
+        for line in sys.stdin:
+            if line.strip() == "quit":
+                break
+            try:
+                act(gateway, line.strip())
+            except adapter_gateway.GatewayError as error:
+                print("that failed:", str(error).splitlines()[0], flush=True)
+    stopped = gateway.stop()  # the block has stopped it; this returns its last event
+    print("published", stopped["published"], "of", stopped["accepted"])
