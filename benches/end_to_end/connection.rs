@@ -60,7 +60,7 @@ impl LoadConnection {
     }
 
     /// Ends the connection as most clients do, and without a reset.
-    pub(crate) fn close(self) {
+    pub(crate) fn close(mut self) {
         self.connection.close().expect("the server takes the end");
     }
 

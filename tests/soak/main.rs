@@ -4,7 +4,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `clients`, `rude`, `stream` | the clients, and how each judges its answers |
+//! | `clients`, `stream` | the clients, and how each judges its answers |
 //! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
 //! | `samples`, `plot` | what the gateway takes of the machine |
@@ -24,7 +24,6 @@ mod hostile;
 mod hub;
 mod plot;
 mod report;
-mod rude;
 mod samples;
 mod stream;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]

@@ -1,6 +1,8 @@
-//! A client's connection, for tasks: by TCP, by TCP and TLS, or by a Unix socket, with the answers that it reads.
+//! A client's connection, for tasks: by TCP, by TCP and TLS, or by a Unix socket.
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use socket2::Socket;
@@ -20,8 +22,21 @@ pub(crate) enum Way {
     Unix,
 }
 
+/// A connection whose two directions are used at the same time.
+struct Shared(RefCell<Connection>);
+
+impl AsRawFd for Shared {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.borrow().as_raw_fd()
+    }
+}
+
 /// One connection. Drop closes it.
-pub(crate) struct Stream(AsyncFd<Connection>);
+pub(crate) struct Stream {
+    socket: AsyncFd<Shared>,
+    /// Whether the client has closed or reset it.
+    pub(crate) is_closed: Cell<bool>,
+}
 
 impl Stream {
     /// Connects, with a handshake if the gateway serves https by this way and `speaks_tls` is set.
@@ -32,9 +47,11 @@ impl Stream {
             Way::Tcp => Socket::from(TcpStream::connect(world.tcp).await?.into_std()?),
             Way::Unix => Socket::from(UnixStream::connect(&world.unix).await?.into_std()?),
         };
-        let mut stream = Self(AsyncFd::new(Connection::over(socket, config.as_ref())?)?);
+        let connection = Connection::over(socket, config.as_ref())?;
+        let socket = AsyncFd::new(Shared(RefCell::new(connection)))?;
+        let stream = Self { socket, is_closed: Cell::default() };
         stream.flush().await?;
-        while stream.0.get_mut().is_handshaking() {
+        while stream.with(Connection::is_handshaking) {
             if stream.read().await? == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
@@ -43,62 +60,63 @@ impl Stream {
         Ok(stream)
     }
 
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.get_mut().send(bytes)?;
+    fn with<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
+        act(&mut self.socket.get_ref().0.borrow_mut())
+    }
+
+    pub(crate) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|connection| connection.send(bytes))?;
         self.flush().await
     }
 
-    /// Reads the next answer. Fails with `UnexpectedEof` if the connection ends instead.
-    pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
-        loop {
-            let unread = &mut self.0.get_mut().unread;
-            if let Some((answer, bytes)) = Answer::take(unread, true).map_err(io::Error::other)? {
-                answer.check().map_err(io::Error::other)?;
-                unread.drain(..bytes);
-                return Ok(answer);
-            }
-            if self.read().await? == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-        }
+    /// Takes the next answer that has come whole.
+    pub(crate) fn take_answer(&self) -> io::Result<Option<Answer>> {
+        self.with(|Connection { unread, .. }| {
+            let Some((answer, bytes)) = Answer::take(unread, true).map_err(io::Error::other)? else { return Ok(None) };
+            answer.check().map_err(io::Error::other)?;
+            unread.drain(..bytes);
+            Ok(Some(answer))
+        })
     }
 
-    /// Waits until the gateway closes the connection. Returns whether it sent no byte before.
-    pub(crate) async fn ends_silently(&mut self) -> bool {
-        // A reset ends it too.
-        while self.read().await.is_ok_and(|bytes| bytes > 0) {}
-        self.0.get_ref().unread.is_empty()
+    /// Returns whether there are bytes that are no whole answer.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.with(|connection| !connection.unread.is_empty())
     }
 
-    /// Closes the connection, by TCP with a reset.
-    pub(crate) fn reset(self) {
+    /// Lets the drop close the connection by TCP with a reset.
+    pub(crate) fn reset(&self) {
         // It fails by a Unix socket, and if the connection is gone.
-        let _ = self.0.get_ref().socket().set_linger(Some(Duration::ZERO));
+        let _ = self.with(|connection| connection.socket().set_linger(Some(Duration::ZERO)));
+        self.is_closed.set(true);
     }
 
     /// Ends the client's side, and keeps the other.
-    pub(crate) fn half_close(&mut self) {
-        let _ = self.0.get_ref().socket().shutdown(std::net::Shutdown::Write);
+    pub(crate) fn half_close(&self) {
+        let _ = self.with(|connection| connection.socket().shutdown(std::net::Shutdown::Write));
     }
 
-    /// Closes the connection as most clients do.
-    pub(crate) fn close(self) {
-        let _ = self.0.into_inner().close();
+    /// Ends the connection as most clients do.
+    pub(crate) fn close(&self) {
+        if !self.is_closed.replace(true) {
+            let _ = self.with(Connection::close);
+        }
     }
 
     /// Waits until the socket has taken all that was to be sent.
-    async fn flush(&mut self) -> io::Result<()> {
-        let flush = |connection: &mut Connection| {
+    async fn flush(&self) -> io::Result<()> {
+        let flush = |shared: &Shared| {
+            let mut connection = shared.0.borrow_mut();
             connection.flush()?;
             if connection.is_sent() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
         };
-        self.0.async_io_mut(Interest::WRITABLE, flush).await
+        self.socket.async_io(Interest::WRITABLE, flush).await
     }
 
     /// Returns how many bytes were read from the socket, 0 at its end. The buffer is not a part of the future of a
     /// client, of which there are thousands.
-    async fn read(&mut self) -> io::Result<usize> {
-        let read = |connection: &mut Connection| connection.receive(&mut [0; READ_BYTES]);
-        self.0.async_io_mut(Interest::READABLE, read).await
+    pub(crate) async fn read(&self) -> io::Result<usize> {
+        let read = |shared: &Shared| shared.0.borrow_mut().receive(&mut [0; READ_BYTES]);
+        self.socket.async_io(Interest::READABLE, read).await
     }
 }

@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// Ends the connection as most clients do, in TLS with `close_notify`, as far as the socket takes it now.
-    pub(crate) fn close(mut self) -> io::Result<()> {
+    pub(crate) fn close(&mut self) -> io::Result<()> {
         match &mut self.tls {
             None => return Ok(()),
             Some(tls) => self.unsent.extend(tls.close()?),

@@ -1,5 +1,7 @@
 //! The order of the contract's table of statuses: a request with several faults is answered for the first of them.
 
+use super::request::Request;
+
 /// The faults that a request can have together, in the order in which they are checked, with the status and the last
 /// part of the problem's type that answer them.
 pub(crate) const LADDER: [(Fault, u16, Option<&str>); 16] = [
@@ -21,10 +23,7 @@ pub(crate) const LADDER: [(Fault, u16, Option<&str>); 16] = [
     (Fault::None, 200, None),
 ];
 
-/// The limit of a body that the requests need.
-pub(crate) const MAX_BODY_BYTES: u64 = 64;
-
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Fault {
     FieldLine,
     FieldLines,
@@ -45,33 +44,34 @@ pub(crate) enum Fault {
     None,
 }
 
-/// Returns a request with this fault and all those after it. `query` is the right one.
-pub(crate) fn request_with_faults_from(first: Fault, query: &str) -> Vec<u8> {
-    let has = |fault| first <= fault;
-    let pick = |fault, wrong: &'static str, right: &'static str| if has(fault) { wrong } else { right };
-    let message = pick(Fault::NoMessage, "{\"topic\":1}", "{\"topic\":\"t\",\"payload\":{}}");
-    let body_bytes = if has(Fault::LargeBody) { 2 * MAX_BODY_BYTES as usize } else { 0 };
-    let body = format!("{:<body_bytes$}", pick(Fault::NotJson, "{\"topic\":1,", message));
-    let path = pick(Fault::Path, "/elsewhere", "/api/message");
-    let query = if has(Fault::Token) { "token=wrong" } else { query };
-    let padding = "&x".repeat(if has(Fault::LongTarget) { 4_100 } else { 0 });
-    let lines = [
-        format!("{} {path}?{query}{padding} ", pick(Fault::Method, "PUT", "POST")),
-        pick(Fault::Version, "HTTP/2.0\r\n", "HTTP/1.1\r\n").into(),
-        "Host: localhost\r\n".into(),
-        pick(Fault::ContentType, "Content-Type: text/plain\r\n", "Content-Type: application/json\r\n").into(),
-        pick(Fault::ContentEncoding, "Content-Encoding: gzip\r\n", "").into(),
-        pick(Fault::Expectation, "Expect: x\r\n", "").into(),
-        // Both together are malformed.
-        if has(Fault::TransferCoding) {
-            "Transfer-Encoding: gzip\r\n".into()
-        } else {
-            format!("Content-Length: {}\r\n", body.len())
-        },
-        "X: y\r\n".repeat(if has(Fault::FieldLines) { 101 } else { 0 }),
-        pick(Fault::FieldLine, "X : y\r\n", "").into(),
-        "\r\n".into(),
-        body,
-    ];
-    lines.concat().into_bytes()
+impl Fault {
+    /// Returns the status and the last part of the problem's type that answer this fault.
+    pub(crate) fn answer(self) -> (u16, &'static str) {
+        let (_, status, kind) = LADDER.into_iter().find(|(fault, ..)| *fault == self).expect("each fault is ranked");
+        (status, kind.unwrap_or_default())
+    }
+
+    /// Gives a request this fault, where a body may have so many bytes. What it holds stays in it.
+    pub(crate) fn put_into(self, request: Request, max_body_bytes: usize) -> Request {
+        let body = request.body().to_vec();
+        match self {
+            Self::FieldLine => request.field("X ", "y"),
+            Self::FieldLines => (0..=100).fold(request, |request, _| request.field("X", "y")),
+            Self::LongTarget => request.map_target(|target| format!("{target}{}", "&x".repeat(4_100))),
+            Self::Version => request.version("HTTP/2.0"),
+            Self::TransferCoding => request.field("Transfer-Encoding", "gzip"),
+            Self::Path => request.map_target(|target| target.replace("/api/message", "/elsewhere")),
+            Self::Method => request.method("PUT"),
+            Self::Token => request.map_target(|target| target.replace("token=", "token=wrong")),
+            Self::ContentType => request.without("Content-Type").field("Content-Type", "text/plain"),
+            Self::ContentEncoding => request.field("Content-Encoding", "gzip"),
+            Self::Expectation => request.field("Expect", "x"),
+            // A length beside a transfer coding is malformed.
+            Self::LargeBody if request.has("Transfer-Encoding") => request,
+            Self::LargeBody => request.field("Content-Length", &(max_body_bytes + 1).to_string()),
+            Self::NotJson => request.with_body([b"{", &body[..]].concat()),
+            Self::NoMessage => request.with_body([b"[", &body[..], b"]"].concat()),
+            Self::NoHub | Self::None => request,
+        }
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) mod net;
 pub(crate) mod pair;
 pub(crate) mod peer;
 pub(crate) mod permissions;
+pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod raw_client;

@@ -38,6 +38,15 @@ impl Request {
         self
     }
 
+    pub(crate) fn map_target(self, change: impl FnOnce(&str) -> String) -> Self {
+        let target = change(&self.target);
+        self.target(&target)
+    }
+
+    pub(crate) fn with_body(self, body: Vec<u8>) -> Self {
+        Self { body, ..self }
+    }
+
     pub(crate) fn version(mut self, version: &'static str) -> Self {
         self.version = version;
         self
@@ -52,6 +61,10 @@ impl Request {
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
     /// Cuts the body into chunks of `size` bytes, with chunk extensions and a trailer field.
@@ -73,11 +86,7 @@ impl Request {
         for (name, value) in &self.fields {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let framed = self
-            .fields
-            .iter()
-            .any(|(name, _)| ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()));
-        if !framed {
+        if !self.has("Content-Length") && !self.has("Transfer-Encoding") {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         head.push_str("\r\n");

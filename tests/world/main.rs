@@ -29,21 +29,16 @@
     reason = "a test that finds what it does not expect is to stop there"
 )]
 
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../support/answer.rs"]
-mod answer;
 mod bus;
 mod client;
 mod ledger;
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../support/random.rs"]
-mod random;
 mod request;
 mod scenario;
 mod socket;
+#[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
 mod tls;
-#[path = "../support/tls.rs"]
-mod tls_client;
 mod transport;
 mod world;
 

@@ -1,6 +1,8 @@
 //! The requests of the clients, and what becomes of each.
 
-use crate::random::Random;
+use crate::support::Random;
+use crate::support::ladder::Fault;
+use crate::support::request as sent;
 
 /// The tokens that are in force one after the other.
 pub(crate) const TOKENS: [&str; 3] = ["first-token", "second-token", "third-token"];
@@ -8,24 +10,31 @@ pub(crate) const TOKENS: [&str; 3] = ["first-token", "second-token", "third-toke
 pub(crate) const HEAD_BYTES: usize = 2048;
 pub(crate) const BODY_BYTES: usize = 300_000;
 
-/// What is wrong with a request, if anything.
+/// What a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Message,
-    WrongToken,
-    WrongPath,
-    WrongMethod,
-    HeadMethod,
+    /// A message, perhaps with a fault.
+    Message(Fault),
+    Head,
     Options,
-    MediaType,
-    Expectation,
-    NotJson,
-    NotMessage,
-    TooLarge,
-    MalformedHead,
-    LargeHead,
     MalformedChunk,
 }
+
+/// The faults that a request can have in the limits of these worlds.
+const FAULTS: [Fault; 12] = [
+    Fault::FieldLine,
+    Fault::FieldLines,
+    Fault::Version,
+    Fault::TransferCoding,
+    Fault::Path,
+    Fault::Method,
+    Fault::Token,
+    Fault::ContentType,
+    Fault::Expectation,
+    Fault::LargeBody,
+    Fault::NotJson,
+    Fault::NoMessage,
+];
 
 /// One request, as it stands in what a client sends.
 #[derive(Clone, Debug)]
@@ -55,8 +64,10 @@ impl Request {
         is_one_of_many: bool,
         random: &mut Random,
     ) -> Self {
-        let kind = if is_one_of_many { Kind::Message } else { kind(random) };
-        let is_chunked = kind == Kind::MalformedChunk || (kind != Kind::TooLarge && random.permille(200));
+        let kind = if is_one_of_many { Kind::Message(Fault::None) } else { kind(random) };
+        let fault = if let Kind::Message(fault) = kind { fault } else { Fault::None };
+        let is_framed = matches!(fault, Fault::TransferCoding | Fault::LargeBody);
+        let is_chunked = kind == Kind::MalformedChunk || (!is_framed && random.permille(200));
         let filler = match random.below(100) {
             _ if is_one_of_many => 0,
             0..80 => random.within(0..201),
@@ -65,44 +76,30 @@ impl Request {
         };
         let payload = payload(life, index, filler);
         let body = match kind {
-            Kind::NotJson => [b"{\"topic\":".as_slice(), &payload].concat(),
-            Kind::NotMessage => [b"[".as_slice(), &payload, b"]"].concat(),
-            Kind::WrongMethod | Kind::HeadMethod | Kind::Options | Kind::MalformedHead | Kind::LargeHead => Vec::new(),
+            Kind::Head | Kind::Options => Vec::new(),
             _ => [br#"{"topic":"adapter/nodes/data","payload":"#.as_slice(), &payload, b"}"].concat(),
         };
-        let expects_continue = kind != Kind::Expectation && !body.is_empty() && random.permille(60);
-        let is_last = !is_one_of_many && random.permille(60);
-        let start = wire.len();
-        let method = match kind {
-            Kind::WrongMethod => "GET",
-            Kind::HeadMethod => "HEAD",
-            Kind::Options => "OPTIONS",
-            _ => "POST",
+        let request = sent::Request::post(&format!("/api/message?token={}", TOKENS[token]), body);
+        let mut request = fault.put_into(request, BODY_BYTES);
+        request = match kind {
+            Kind::Head => request.method("HEAD"),
+            Kind::Options => request.method("OPTIONS"),
+            Kind::Message(_) | Kind::MalformedChunk => request,
         };
-        let path = if kind == Kind::WrongPath { "/api/other" } else { "/api/message" };
-        let sent_token = if kind == Kind::WrongToken { "another" } else { TOKENS[token] };
-        let mut head = format!("{method} {path}?token={sent_token} HTTP/1.1\r\nHost: h\r\n");
-        head.push_str(match kind {
-            Kind::MediaType => "Content-Type: text/plain\r\n",
-            _ => "Content-Type: application/json\r\n",
-        });
-        match kind {
-            Kind::Expectation => head.push_str("Expect: another\r\n"),
-            Kind::MalformedHead => head.push_str("No colon\r\n"),
-            Kind::LargeHead => head.push_str(&format!("Padding: {}\r\n", "p".repeat(HEAD_BYTES))),
-            _ if expects_continue => head.push_str("Expect: 100-continue\r\n"),
-            _ => {}
+        let body = request.body().to_vec();
+        let expects_continue = fault != Fault::Expectation && !body.is_empty() && random.permille(60);
+        let is_last = !is_one_of_many && random.permille(60);
+        if expects_continue {
+            request = request.field("Expect", "100-continue");
         }
         if is_last {
-            head.push_str("Connection: close\r\n");
+            request = request.field("Connection", "close");
         }
-        match (kind, is_chunked) {
-            (Kind::TooLarge, _) => head.push_str(&format!("Content-Length: {}\r\n", BODY_BYTES + 1)),
-            (_, true) => head.push_str("Transfer-Encoding: chunked\r\n"),
-            (_, false) => head.push_str(&format!("Content-Length: {}\r\n", body.len())),
+        if is_chunked {
+            request = request.field("Transfer-Encoding", "chunked");
         }
-        head.push_str("\r\n");
-        wire.extend_from_slice(head.as_bytes());
+        let start = wire.len();
+        wire.extend(request.head());
         let head_end = wire.len();
         match (kind, is_chunked) {
             (Kind::MalformedChunk, _) => wire.extend_from_slice(b"zz\r\n"),
@@ -113,12 +110,17 @@ impl Request {
         Self { kind, token, start, head_end, end, is_chunked, expects_continue, is_last, body_bytes, payload }
     }
 
+    /// Returns whether it is to be published.
+    pub(crate) fn is_message(&self) -> bool {
+        self.kind == Kind::Message(Fault::None)
+    }
+
     /// Returns whether the answer ends the connection, whatever the state of the gateway is.
     pub(crate) fn ends_connection(&self) -> bool {
-        let is_in_doubt = matches!(
-            self.kind,
-            Kind::TooLarge | Kind::MalformedHead | Kind::LargeHead | Kind::MalformedChunk | Kind::Expectation
-        );
+        let is_in_doubt = match self.kind {
+            Kind::Message(fault) => fault < Fault::Path || matches!(fault, Fault::LargeBody | Fault::Expectation),
+            kind => kind == Kind::MalformedChunk,
+        };
         self.is_last || is_in_doubt
     }
 }
@@ -149,22 +151,9 @@ fn append_chunks(wire: &mut Vec<u8>, body: &[u8], random: &mut Random) {
 }
 
 fn kind(random: &mut Random) -> Kind {
-    if random.permille(750) {
-        return Kind::Message;
+    match random.below(100) {
+        0..75 => Kind::Message(Fault::None),
+        75..95 => Kind::Message(random.pick(&FAULTS)),
+        _ => random.pick(&[Kind::Head, Kind::Options, Kind::MalformedChunk]),
     }
-    random.pick(&[
-        Kind::WrongToken,
-        Kind::WrongPath,
-        Kind::WrongMethod,
-        Kind::HeadMethod,
-        Kind::Options,
-        Kind::MediaType,
-        Kind::Expectation,
-        Kind::NotJson,
-        Kind::NotMessage,
-        Kind::TooLarge,
-        Kind::MalformedHead,
-        Kind::LargeHead,
-        Kind::MalformedChunk,
-    ])
 }

@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::{Plan, live};
+use crate::client::{End, plan};
 use crate::ledger::Ledger;
-use crate::random::Random;
 use crate::request::{BODY_BYTES, HEAD_BYTES, TOKENS, origin};
 use crate::socket::Socket;
+use crate::support::Random;
 use crate::tls;
 use crate::transport::{Backlog, Simulated};
 use crate::world::{Limits, SLACK, Trace, World, check, note};
@@ -346,14 +346,14 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
             Some(token) if random.permille(950) => token,
             _ => random.below(TOKENS.len()),
         };
-        let (plan, requests) = Plan::new(&world, life, token, &mut random);
+        let (plan, requests) = plan(&world, life, token, &mut random);
         ledger.borrow_mut().requests = requests;
         ledger.borrow_mut().is_tls = world.limits.is_tls;
-        let socket = Socket::new(life, ledger, random.fork());
+        let end = End::new(Socket::new(life, ledger, random.fork()), &world, &mut random);
         let gateway = Rc::clone(&gateway);
         spawn_local(async move {
-            if gateway.connect(&socket, &mut random) {
-                live(&socket, plan).await;
+            if gateway.connect(&end.socket, &mut random) {
+                plan.follow(&end).await;
             } else {
                 note!(life, "refused", "");
             }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use rustix::io::Errno;
 
 use crate::ledger::Ledger;
-use crate::random::Random;
+use crate::support::Random;
 use crate::world::{World, note};
 
 /// Bytes that the gateway may have unread before the client must wait.

@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
 use rustls::{ALL_VERSIONS, ClientConfig};
 
-use crate::tls_client::{TlsClient, trusting};
+use crate::support::tls::{TlsClient, trusting};
 
 const HOST: &str = "gateway";
 

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::ledger::Ledger;
-use crate::random::Random;
 use crate::socket::Socket;
+use crate::support::Random;
 use crate::transport::Backlog;
 
 /// By how much a deadline may be missed: the timers have a resolution of a millisecond.

@@ -1,8 +1,9 @@
 //! Whether each answer is one that its request may have.
 
 use super::{DISCARD_BYTES, Ledger, READ_BYTES};
-use crate::answer::Answer;
 use crate::request::{Kind, Request};
+use crate::support::Answer;
+use crate::support::ladder::Fault;
 use crate::world::{Moment, World, check, note};
 
 impl Ledger {
@@ -10,7 +11,7 @@ impl Ledger {
     pub(crate) fn take_answers(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
         while !self.output.is_empty() {
-            let is_head = self.requests.get(self.answers.len()).is_some_and(|request| request.kind == Kind::HeadMethod);
+            let is_head = self.requests.get(self.answers.len()).is_some_and(|request| request.kind == Kind::Head);
             match Answer::take(&self.output, !is_head) {
                 Ok(Some((answer, length))) => {
                     self.output.drain(..length);
@@ -53,7 +54,7 @@ impl Ledger {
             check!(self.life, self.has_begun(request), "an answer before the request");
             self.check_status(&world, index, &answer);
         } else if answer.status == 200 {
-            check!(self.life, request.kind == Kind::Message, "200 for request {index}, {:?}", request.kind);
+            check!(self.life, request.is_message(), "200 for request {index}, {:?}", request.kind);
         }
         self.check_persistence(request, &answer);
         if answer.status == 200 {
@@ -67,8 +68,8 @@ impl Ledger {
         let is_whole = self.is_whole(request);
         let kind = match (request.kind, answer.status) {
             // The answer to HEAD does not say.
-            (Kind::HeadMethod, 408) => "timeout",
-            (Kind::HeadMethod, 400) => "malformed-request",
+            (Kind::Head, 408) => "timeout",
+            (Kind::Head, 400) => "malformed-request",
             _ => answer.kind.as_str(),
         };
         match (answer.status, kind) {
@@ -122,16 +123,17 @@ impl Ledger {
 /// one or in a later one.
 fn is_allowed(world: &World, request: &Request, moments: &[Moment], answer: &Answer) -> bool {
     let given = (answer.status, answer.kind.as_str());
-    match request.kind {
-        Kind::WrongPath => return given == (404, "not-found"),
-        Kind::WrongMethod => return given == (405, "method-not-allowed"),
-        Kind::HeadMethod => return answer.status == 405,
+    let fault = match request.kind {
+        Kind::Head => return answer.status == 405,
         Kind::Options => return answer.status == 204,
-        Kind::MalformedHead => return given == (400, "malformed-request"),
-        Kind::LargeHead => return given == (431, "head-too-large"),
-        _ => {}
+        // It shows when the head has been judged.
+        Kind::MalformedChunk => Fault::NotJson,
+        Kind::Message(fault) => fault,
+    };
+    if fault < Fault::Token {
+        return given == fault.answer();
     }
-    let holds = |moment: &Moment| moment.token == Some(request.token) && request.kind != Kind::WrongToken;
+    let holds = |moment: &Moment| moment.token == Some(request.token) && fault != Fault::Token;
     match given {
         (503, "disabled") => return moments.iter().any(|moment| moment.token.is_none()),
         (401, "token") => return moments.iter().any(|moment| moment.token.is_some() && !holds(moment)),
@@ -139,11 +141,8 @@ fn is_allowed(world: &World, request: &Request, moments: &[Moment], answer: &Ans
     }
     let Some(admitted) = moments.iter().position(holds) else { return false };
     let moments = &moments[admitted..];
-    match request.kind {
-        Kind::MediaType => return given == (415, "media-type"),
-        Kind::Expectation => return given == (417, "expectation"),
-        Kind::TooLarge => return given == (413, "body-too-large"),
-        _ => {}
+    if fault < Fault::NoHub {
+        return given == fault.answer();
     }
     let free_bytes = world.limits.buffered_bytes.saturating_sub(world.budget.held_bytes());
     let may_lack_room = 2 * request.body_bytes > free_bytes;
@@ -151,10 +150,7 @@ fn is_allowed(world: &World, request: &Request, moments: &[Moment], answer: &Ans
         (503, "bus-not-connected") => moments.iter().any(|moment| !moment.is_connected),
         (503, "queue-full" | "subscriber-stalled") => world.queue_is_full(2 * request.body_bytes + READ_BYTES),
         (503, "buffers-full") => may_lack_room,
-        (400, "not-json") => request.kind == Kind::NotJson,
-        (422, "not-a-message") => request.kind == Kind::NotMessage,
         (400, "malformed-request") => request.kind == Kind::MalformedChunk,
-        (200, "") => request.kind == Kind::Message,
-        _ => false,
+        _ => request.kind == Kind::Message(fault) && given == fault.answer(),
     }
 }

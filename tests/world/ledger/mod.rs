@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::answer::Answer;
-use crate::request::{Kind, Request, origin};
+use crate::request::{Request, origin};
+use crate::support::Answer;
 use crate::world::{SLACK, World, check, note};
 
 /// Bytes that one read may bring: a message that came in one keeps as large a buffer.
@@ -220,7 +220,7 @@ impl Ledger {
         let is_next = self.published.last().is_none_or(|last| *last < index);
         check!(self.life, is_next, "{index} published behind {:?}", self.published.last());
         let is_whole = self.requests.get(index).is_some_and(|request| {
-            request.kind == Kind::Message && request.payload == payload && (self.is_tls || request.end <= self.read)
+            request.is_message() && request.payload == payload && (self.is_tls || request.end <= self.read)
         });
         check!(self.life, is_whole && topic == b"adapter/nodes/data", "{index} published changed");
         self.published.push(index);
