@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
-from .endpoint import Path
+from .endpoint import UNIX_PREFIX, Path
 from .errors import BinaryNotFoundError, SettingsError
 
 if TYPE_CHECKING:
@@ -136,7 +136,24 @@ class GatewayOptions(TypedDict, total=False):
 
 
 #: The options that name a file or a directory.
-FILES = ("settings", "tls_cert", "tls_key", "cert_dir")
+_FILES = ("settings", "tls_cert", "tls_key", "cert_dir")
+
+
+def with_absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options for a process whose directory may change before a file is used once more."""
+    absolute: dict[str, Any] = {name: os.path.abspath(options[name]) for name in _FILES if options.get(name)}
+    places = options.get("listen")
+    if places:
+        absolute["listen"] = [
+            _absolute(one) for one in ([places] if isinstance(places, (str, socket.socket)) else places)
+        ]
+    return {**options, **absolute}
+
+
+def _absolute(place: _Place) -> _Place:
+    path = place[len(UNIX_PREFIX) :] if isinstance(place, str) and place.startswith(UNIX_PREFIX) else ""
+    # The program refuses an abstract name.
+    return f"{UNIX_PREFIX}{os.path.abspath(path)}" if path and path[0] != "@" else place
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

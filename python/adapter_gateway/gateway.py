@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
-from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
+from .command import GatewayOptions, Unpack, arguments, find_binary, texts, with_absolute_paths
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayError
 from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, Until
@@ -78,9 +78,7 @@ class GatewayBase:
         self._restart = restart
         #: How long before the next further start.
         self._pause_s = _FIRST_PAUSE_S
-        # The directory of this process may change before a file is used once more.
-        absolute = {name: os.path.abspath(options[name]) for name in FILES if options.get(name)}  # type: ignore[literal-required]
-        self._options: dict[str, Any] = {**options, **absolute}
+        self._options: dict[str, Any] = with_absolute_paths(options)
         drain_timeout = options.get("drain_timeout")
         #: How long a stop may take on a busy machine.
         self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else drain_timeout) + _STOP_MARGIN_S

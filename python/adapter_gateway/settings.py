@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import pathlib
+import pwd
 import stat
 from collections.abc import Iterable, Iterator
 from typing import Optional
@@ -28,8 +29,12 @@ _Value = Optional[ast.expr]
 
 def default_path() -> pathlib.Path:
     """Returns where the user's settings file is. Raises `SettingsError` if no environment variable tells."""
+    home = os.environ.get("HOME")
+    if not home:
+        with contextlib.suppress(KeyError):
+            home = pwd.getpwuid(os.getuid()).pw_dir
     # The XDG Base Directory Specification has relative directories ignored.
-    for directory, below in ((os.environ.get("XDG_CONFIG_HOME", ""), "."), (os.path.expanduser("~"), ".config")):
+    for directory, below in ((os.environ.get("XDG_CONFIG_HOME", ""), "."), (home or "", ".config")):
         if os.path.isabs(directory):
             return pathlib.Path(directory, below, "adapter", "user_settings.py")
     raise SettingsError("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")

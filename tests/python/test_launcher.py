@@ -61,6 +61,16 @@ def test_the_certificate_is_where_the_options_say(tmp_path, monkeypatch):
     assert Gateway(tls_cert="own.pem", tls_key="key.pem").certificate is None
 
 
+def test_a_relative_socket_is_where_the_gateway_was_made(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gateway = Gateway(**{**options, "listen": "unix:socket"})
+    monkeypatch.chdir("/")
+    with gateway, gateway.client() as client:
+        client.send("t", {})
+        assert gateway.socket == str(tmp_path / "socket")
+    assert list(Gateway(listen=["unix:@name", "127.0.0.1:0"])._options["listen"]) == ["unix:@name", "127.0.0.1:0"]
+
+
 def test_with_a_hub_the_bus_is_connected_first(options, post):
     events: list[dict[str, Any]] = []
     del options["bind"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pwd
 from urllib.parse import quote
 
 import pytest
@@ -166,6 +167,9 @@ def test_where_the_settings_are(monkeypatch):
     for value, expected in (("/xdg", "/xdg"), ("relative", "/home/someone/.config"), ("", "/home/someone/.config")):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
         assert default_path() == pathlib.Path(expected, "adapter", "user_settings.py")
+    # For the program, too, an empty variable is none (std::env::home_dir).
+    monkeypatch.setenv("HOME", "")
+    assert default_path() == pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir, ".config", "adapter", "user_settings.py")
 
 
 def test_the_address_of_settings(tmp_path, monkeypatch):
