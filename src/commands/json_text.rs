@@ -30,7 +30,7 @@ pub(super) fn coloured(text: &str, sgr: &str) -> String {
 /// seen, which are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
     let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
-    let mut reader = JsonReader::new(json.as_bytes(), 0);
+    let mut reader = JsonReader::new(json.as_bytes());
     let mut end = 0;
     loop {
         let first = reader.peek();

@@ -1,8 +1,8 @@
 //! A large body read without its longest string.
 //!
 //! Most of a large body is one string, such as a picture in base64. To read it, vector instructions find its end and
-//! check that all of it is printable ASCII without escapes. Then `serde_json` reads a short text, in which one byte
-//! stands for the string. Where that text is a message, the body is one, for these reasons:
+//! check that all of it is printable ASCII without escapes. Then a short text is read, in which one byte stands for the
+//! string. Where that text is a message, the body is one, for these reasons:
 //!
 //! - The byte, [`FILLER`], is valid JSON inside a string only. So it stands in a string, and what was left out does.
 //! - What was left out begins behind a quote, ends before the next one and has no backslash, so that the string neither
@@ -16,9 +16,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::fields::Field;
-use super::json::may_hide_faults;
-use super::judge::{Check, Message, judge};
+use super::judge::{Message, Rules, judge};
 use super::reader::MessageReader;
+use super::topics::Vocabulary;
 
 /// For a shorter body the abridged text costs as much as it saves.
 const MIN_BYTES: usize = 2 * 1024;
@@ -27,11 +27,11 @@ const MIN_BYTES: usize = 2 * 1024;
 const MOST_QUOTES: usize = 64;
 
 /// What stands for the text that was left out.
-const FILLER: &str = "~";
+const FILLER: u8 = b'~';
 
-/// Returns `None` for a body that is small, or may be no message.
-pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
-    if body.len() < MIN_BYTES {
+/// Returns `None` for a body that is small, or may be no message, or is to be translated.
+pub(super) fn parse(body: &[u8], rules: Rules) -> Option<Message<'_>> {
+    if body.len() < MIN_BYTES || rules.vocabulary != Vocabulary::AsSent {
         return None;
     }
     let omitted = longest_string(body)?;
@@ -42,24 +42,17 @@ pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
     if most > b'~' - b' ' || memchr::memchr(b'\\', string).is_some() {
         return None;
     }
-    let text = [body.get(..omitted.start)?, FILLER.as_bytes(), body.get(omitted.end..)?].concat();
-    let text = str::from_utf8(&text).ok()?;
-    if may_hide_faults(text) {
-        return None;
-    }
-    let mut reader = MessageReader::new(text, check != Check::Envelope);
-    reader.read()?;
+    let text = [body.get(..omitted.start)?, &[FILLER], body.get(omitted.end..)?].concat();
+    let mut reader = MessageReader::new(&text);
+    reader.read().ok()?;
     if reader.fields.any_other_holds(Field::Content, FILLER) {
         return None;
     }
-    let message = judge(&reader, check).ok()?;
-    let topic = match reader.schema {
-        Some(schema) => Cow::Borrowed(schema.topic),
-        None => Cow::Owned(message.topic.into_owned()),
-    };
-    let in_body = |offset| if offset <= omitted.start { offset } else { offset - FILLER.len() + omitted.len() };
+    let message = judge(&reader, rules).ok()?;
+    let in_body = |offset| if offset <= omitted.start { offset } else { offset - 1 + omitted.len() };
     let Range { start, end } = reader.payload().ok()?;
     let payload = body.get(in_body(start)..in_body(end))?;
+    let topic = Cow::Owned(message.topic.into_owned());
     Some(Message { topic, payload, is_known: message.is_known, renamed_key: None })
 }
 

@@ -38,12 +38,17 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault is right behind `before`, the beginning of the text.
+    /// The fault is at the offset `at`, unless all of `body` is in UTF-16, which PowerShell writes. JSON begins with
+    /// ASCII, so that one of the first two bytes is NUL where there is no byte order mark.
     #[cold]
-    pub(super) fn not_json(before: &str, reason: &'static str) -> Self {
-        let last_line = before.rsplit('\n').next().unwrap_or(before);
-        let line_feeds = before.bytes().filter(|&byte| byte == b'\n').count();
-        Self::NotJson { line: line_feeds + 1, column: last_line.chars().count() + 1, reason }
+    pub(super) fn not_json(body: &[u8], at: usize, reason: &'static str) -> Self {
+        let (before, reason) = match body {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => (&[][..], "UTF-16 instead of UTF-8"),
+            _ => (body.get(..at).unwrap_or_default(), reason),
+        };
+        let before = String::from_utf8_lossy(before);
+        let last_line = before.rsplit('\n').next().unwrap_or_default();
+        Self::NotJson { line: before.matches('\n').count() + 1, column: last_line.chars().count() + 1, reason }
     }
 
     /// The keys and indices of `path` lead to the value at fault.
@@ -56,7 +61,7 @@ impl Fault {
     /// or the value of its field `parent`. Nothing before it nests too deep.
     #[cold]
     pub(super) fn at_offset(parent: Option<&str>, text: &[u8], offset: usize, reason: impl Into<String>) -> Self {
-        let path = reversed_path(&mut JsonReader::new(text, 0), offset);
+        let path = reversed_path(&mut JsonReader::new(text), offset);
         debug_assert!(path.is_some(), "no value and no key begins there");
         let parent = parent.map(str::to_owned);
         Self::not_message(parent.into_iter().chain(path.unwrap_or_default().into_iter().rev()), reason)
@@ -107,7 +112,7 @@ fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>
         }
         if let Some(mut path) = reversed_path(json, offset) {
             path.push(match key {
-                Some(key) => String::from_utf8_lossy(&key.decode().ok()?).into_owned(),
+                Some(key) => key.text().into_owned(),
                 None => index.to_string(),
             });
             return Some(path);

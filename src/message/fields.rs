@@ -1,9 +1,9 @@
 //! The fields of a message that some check looks at, and what a body gives for them.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 
 use super::fault::Fault;
+use super::json::JsonString;
 
 /// The key may be written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
@@ -25,59 +25,44 @@ pub(super) enum Field {
     EntityId,
 }
 
-impl Field {
-    pub(super) const COUNT: usize = Self::EntityId as usize + 1;
+/// In the order of [`Field`]: each field, the field that holds it, or the body, and its key.
+const FIELDS: [(Field, Option<Field>, &str); Field::EntityId as usize + 1] = [
+    (Field::Topic, None, "topic"),
+    (Field::Payload, None, "payload"),
+    (Field::NodeId, Some(Field::Payload), "node_id"),
+    (Field::ExtensionId, Some(Field::Payload), "extension_id"),
+    (Field::NodeName, Some(Field::Payload), "node_name"),
+    (Field::ExtensionName, Some(Field::Payload), "extension_name"),
+    (Field::Content, Some(Field::Payload), "content"),
+    (Field::Type, Some(Field::Content), "type"),
+    (Field::Domain, Some(Field::Content), "domain"),
+    (Field::Service, Some(Field::Content), "service"),
+    (Field::ServiceData, Some(Field::Content), "service_data"),
+    (Field::EntityId, Some(Field::ServiceData), "entity_id"),
+];
 
+impl Field {
     /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
-    pub(super) fn find(parent: Option<Self>, key: &str) -> Option<Self> {
-        let field = match parent {
-            None => match key {
-                "topic" => Self::Topic,
-                "payload" => Self::Payload,
-                _ => return None,
-            },
-            Some(Self::Payload) => match key {
-                "node_id" => Self::NodeId,
-                "extension_id" => Self::ExtensionId,
-                "node_name" => Self::NodeName,
-                "extension_name" => Self::ExtensionName,
-                "content" => Self::Content,
-                _ => return None,
-            },
-            Some(Self::Content) => match key {
-                "type" => Self::Type,
-                "domain" => Self::Domain,
-                "service" => Self::Service,
-                "service_data" => Self::ServiceData,
-                _ => return None,
-            },
-            Some(Self::ServiceData) if key == "entity_id" => Self::EntityId,
-            Some(_) => return None,
-        };
-        Some(field)
+    pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
+        let row = FIELDS.iter().find(|(_, above, name)| *above == parent && name.as_bytes() == key);
+        row.map(|(field, ..)| *field)
     }
 
-    /// A JSON pointer, whose last token is the key.
-    pub(super) fn pointer(self) -> &'static str {
-        match self {
-            Self::Topic => "/topic",
-            Self::Payload => "/payload",
-            Self::NodeId => "/payload/node_id",
-            Self::ExtensionId => "/payload/extension_id",
-            Self::NodeName => "/payload/node_name",
-            Self::ExtensionName => "/payload/extension_name",
-            Self::Content => "/payload/content",
-            Self::Type => "/payload/content/type",
-            Self::Domain => "/payload/content/domain",
-            Self::Service => "/payload/content/service",
-            Self::ServiceData => "/payload/content/service_data",
-            Self::EntityId => "/payload/content/service_data/entity_id",
-        }
+    fn row(self) -> (Option<Self>, &'static str) {
+        FIELDS.get(self as usize).map_or((None, ""), |(_, parent, key)| (*parent, key))
     }
 
     pub(super) fn key(self) -> &'static str {
-        self.pointer().rsplit('/').next().unwrap_or_default()
+        self.row().1
+    }
+
+    /// Returns the keys that lead to the field.
+    fn path(self) -> Vec<&'static str> {
+        let (parent, key) = self.row();
+        let mut path = parent.map_or_else(Vec::new, Self::path);
+        path.push(key);
+        path
     }
 
     #[cold]
@@ -87,16 +72,17 @@ impl Field {
 
     #[cold]
     pub(super) fn fault_for(self, reason: impl Into<String>) -> Fault {
-        Fault::not_message(self.pointer().split('/').skip(1), reason)
+        Fault::not_message(self.path(), reason)
     }
 }
 
 /// What a body gives for a field.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Given<'b> {
     #[default]
     Nothing,
-    String(Cow<'b, str>),
+    /// With the offset of the key.
+    String(JsonString<'b>, usize),
     /// An object, if the field has fields that are looked at.
     Object,
     Other,
@@ -105,7 +91,7 @@ pub(super) enum Given<'b> {
 
 /// What a body gives for each [`Field`].
 #[derive(Default)]
-pub(super) struct CapturedFields<'b>([Given<'b>; Field::COUNT]);
+pub(super) struct CapturedFields<'b>([Given<'b>; FIELDS.len()]);
 
 impl<'b> CapturedFields<'b> {
     #[inline]
@@ -124,7 +110,7 @@ impl<'b> CapturedFields<'b> {
     #[inline]
     pub(super) fn is_name(&self, field: Field) -> bool {
         match self.get(field) {
-            Given::String(string) => !string.is_empty(),
+            Given::String(string, _) => !string.raw.is_empty(),
             _ => false,
         }
     }
@@ -138,25 +124,25 @@ impl<'b> CapturedFields<'b> {
     }
 
     #[inline]
-    pub(super) fn text(&self, field: Field) -> Result<&Cow<'b, str>, Fault> {
+    pub(super) fn string(&self, field: Field) -> Result<JsonString<'b>, Fault> {
         match self.value(field)? {
-            Given::String(string) => Ok(string),
+            Given::String(string, _) => Ok(string),
             _ => Err(field.fault("must be a string")),
         }
     }
 
-    /// Returns whether a string of another field than `field` has `text` in it.
-    pub(super) fn any_other_holds(&self, field: Field, text: &str) -> bool {
+    /// Returns whether `byte` stands in a string of another field than `field`.
+    pub(super) fn any_other_holds(&self, field: Field, byte: u8) -> bool {
         let Self(given) = self;
         given.iter().enumerate().any(|(other, given)| match given {
-            Given::String(string) => other != field as usize && string.contains(text),
+            Given::String(string, _) => other != field as usize && string.raw.contains(&byte),
             _ => false,
         })
     }
 
     /// Returns what is given for a field that must be given once.
     #[inline]
-    pub(super) fn value(&self, field: Field) -> Result<&Given<'b>, Fault> {
+    pub(super) fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
         match self.get(field) {
             Given::Nothing => Err(field.fault("is missing")),
             Given::Several => Err(field.fault(REPEATED)),
@@ -165,9 +151,9 @@ impl<'b> CapturedFields<'b> {
     }
 
     #[inline]
-    pub(super) fn get(&self, field: Field) -> &Given<'b> {
+    pub(super) fn get(&self, field: Field) -> Given<'b> {
         let Self(given) = self;
-        given.get(field as usize).unwrap_or(&Given::Nothing)
+        given.get(field as usize).copied().unwrap_or_default()
     }
 }
 
@@ -175,35 +161,20 @@ impl<'b> CapturedFields<'b> {
 mod tests {
     use super::*;
 
-    const FIELDS: [Field; Field::COUNT] = [
-        Field::Topic,
-        Field::Payload,
-        Field::NodeId,
-        Field::ExtensionId,
-        Field::NodeName,
-        Field::ExtensionName,
-        Field::Content,
-        Field::Type,
-        Field::Domain,
-        Field::Service,
-        Field::ServiceData,
-        Field::EntityId,
-    ];
-
     #[test]
-    fn a_field_is_found_where_its_pointer_leads() {
-        for field in FIELDS {
-            let (parent, key) = field.pointer().rsplit_once('/').unwrap();
-            let parent = FIELDS.into_iter().find(|field| field.pointer() == parent);
-            assert_eq!(Field::find(parent, key), Some(field));
+    fn a_field_is_found_by_its_own_row() {
+        for (at, (field, parent, key)) in FIELDS.into_iter().enumerate() {
+            assert_eq!((field as usize, field.key()), (at, key));
+            assert_eq!(Field::find(parent, key.as_bytes()), Some(field));
         }
+        assert_eq!(Field::EntityId.path(), ["payload", "content", "service_data", "entity_id"]);
     }
 
     #[test]
     fn other_keys_are_no_fields() {
-        for parent in FIELDS.map(Some).into_iter().chain([None]) {
+        for parent in FIELDS.map(|(field, ..)| Some(field)).into_iter().chain([None]) {
             for key in ["", "node", "Topic", "entity_id/", "payload/content"] {
-                assert_eq!(Field::find(parent, key), None, "{key} in {parent:?}");
+                assert_eq!(Field::find(parent, key.as_bytes()), None, "{key} in {parent:?}");
             }
         }
     }

@@ -5,15 +5,14 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memchr2_iter, memmem};
+use memchr::memchr2;
 
 /// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
 /// readers behind the hub accept as many.
 pub const MAX_DEPTH: usize = 128;
 
-/// Bytes of the shortest JSON that nests too deep: all its levels opened and closed.
-const TOO_DEEP_BYTES: usize = 2 * (MAX_DEPTH + 1);
-
+const TOO_DEEP: &str = "nesting deeper than 128 levels";
+const _: () = assert!(MAX_DEPTH == 128, "the text says another number");
 const LONE_SURROGATE: &str = "a `\\u` escape is a lone surrogate";
 const UNEXPECTED_END: &str = "unexpected end of the body";
 const INVALID_NUMBER: &str = "invalid number";
@@ -24,7 +23,7 @@ const INVALID_ESCAPE: &str = "invalid escape";
 const SHORT_STRING_WORDS: usize = 4;
 
 /// The fault is at the next byte of the reader.
-type Reason = &'static str;
+pub(super) type Reason = &'static str;
 
 /// Reads JSON text from its start.
 #[derive(Clone, Debug)]
@@ -34,22 +33,22 @@ pub struct JsonReader<'t> {
     at: usize,
     /// Objects and arrays around the next byte.
     level: usize,
-    too_deep: Option<usize>,
-    lone_surrogate: Option<usize>,
+    /// The first value that nests too deep, or string that holds a lone surrogate, and its offset.
+    pub(super) fault: Option<(usize, Reason)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonString<'t> {
     /// What stands between the quotes.
-    raw: &'t [u8],
+    pub(super) raw: &'t [u8],
     has_escapes: bool,
 }
 
 impl<'t> JsonReader<'t> {
-    /// Begins at the offset `at`.
+    /// Begins at the start of `text`.
     #[inline]
-    pub fn new(text: &'t [u8], at: usize) -> Self {
-        Self { text, at, level: 0, too_deep: None, lone_surrogate: None }
+    pub fn new(text: &'t [u8]) -> Self {
+        Self { text, at: 0, level: 0, fault: None }
     }
 
     /// Returns the offset of the next byte, which is that of the fault behind a token that was refused.
@@ -62,13 +61,6 @@ impl<'t> JsonReader<'t> {
     #[inline]
     pub(super) fn since(&self, start: usize) -> &'t [u8] {
         self.text.get(start..self.at).unwrap_or_default()
-    }
-
-    /// Returns the first fault of a text of valid syntax, and its offset.
-    pub(super) fn fault(&self) -> Option<(usize, String)> {
-        let too_deep = self.too_deep.map(|at| (at, format!("nesting deeper than {MAX_DEPTH} levels")));
-        let lone_surrogate = self.lone_surrogate.map(|at| (at, LONE_SURROGATE.to_owned()));
-        too_deep.into_iter().chain(lone_surrogate).min()
     }
 
     /// Returns the next byte, or NUL, with which no token begins, at the end.
@@ -101,7 +93,7 @@ impl<'t> JsonReader<'t> {
     #[inline]
     pub(super) fn open(&mut self, opening: u8) -> Result<bool, Reason> {
         if self.level >= MAX_DEPTH {
-            self.too_deep.get_or_insert(self.at);
+            self.fault.get_or_insert((self.at, TOO_DEEP));
         }
         self.at += 1;
         let is_empty = self.peek() == closing(opening);
@@ -141,22 +133,6 @@ impl<'t> JsonReader<'t> {
         }
         self.at += 1;
         Ok(key)
-    }
-
-    /// Reads an object up to the value of its first member with this key. Returns the offset of the key.
-    pub(super) fn find_member(&mut self, key: &str) -> Option<usize> {
-        let mut more = self.open(b'{').ok()?;
-        while more {
-            self.peek();
-            let start = self.at;
-            if *self.key().ok()?.decode().ok()? == *key.as_bytes() {
-                self.peek();
-                return Some(start);
-            }
-            self.skip().ok()?;
-            more = self.next(b'{').ok()?;
-        }
-        None
     }
 
     #[inline]
@@ -211,47 +187,32 @@ impl<'t> JsonReader<'t> {
 
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
+        let Some(rest) = self.text.get(self.at + 1..) else { return Err(UNEXPECTED_END) };
+        let length = plain_bytes(rest);
         self.at += 1;
+        if let Some((raw, [b'"', ..])) = rest.split_at_checked(length) {
+            self.at += length + 1;
+            return Ok(JsonString { raw, has_escapes: false });
+        }
+        self.string_with_escapes()
+    }
+
+    #[inline(never)]
+    fn string_with_escapes(&mut self) -> Result<JsonString<'t>, Reason> {
         let start = self.at;
-        let mut has_escapes = false;
-        self.skip_plain();
+        self.at += plain_bytes(self.rest());
         while self.byte() == b'\\' {
-            has_escapes = true;
             if self.escape()? {
-                self.lone_surrogate.get_or_insert(start - 1);
+                self.fault.get_or_insert((start - 1, LONE_SURROGATE));
             }
-            self.skip_plain();
+            self.at += plain_bytes(self.rest());
         }
         let raw = self.since(start);
         if self.byte() != b'"' {
             return Err(self.reason("unescaped control character in a string"));
         }
         self.at += 1;
-        Ok(JsonString { raw, has_escapes })
-    }
-
-    /// Skips to a quote, a backslash or a control character.
-    #[inline]
-    fn skip_plain(&mut self) {
-        let (words, _) = self.rest().as_chunks();
-        for (index, word) in words.iter().take(SHORT_STRING_WORDS).enumerate() {
-            let special = special_bytes(u64::from_le_bytes(*word));
-            if special != 0 {
-                self.at += word.len() * index + special.trailing_zeros() as usize / 8;
-                return;
-            }
-        }
-        self.skip_long();
-    }
-
-    #[inline(never)]
-    fn skip_long(&mut self) {
-        let rest = self.rest();
-        let text = rest.get(..memchr2(b'"', b'\\', rest).unwrap_or(rest.len())).unwrap_or_default();
-        // Without an early exit, the compiler compares many bytes at once.
-        let has_controls = text.iter().fold(false, |has, &byte| has | (byte < b' '));
-        let control = if has_controls { text.iter().position(|&byte| byte < b' ') } else { None };
-        self.at += control.unwrap_or(text.len());
+        Ok(JsonString { raw, has_escapes: true })
     }
 
     /// Reads an escape, with the low surrogate behind a high one. Returns whether it is a lone surrogate.
@@ -363,16 +324,21 @@ impl<'t> JsonReader<'t> {
 }
 
 impl<'t> JsonString<'t> {
-    /// Returns the characters, in UTF-8 if the text is. Fails with [`LONE_SURROGATE`], which no text in UTF-8 has.
+    /// Returns the characters, in UTF-8 if the text is. A string that holds a lone surrogate, which its reader has
+    /// noted, has none.
     #[inline]
-    pub(super) fn decode(self) -> Result<Cow<'t, [u8]>, Reason> {
-        if self.has_escapes { self.unescape() } else { Ok(Cow::Borrowed(self.raw)) }
+    pub(super) fn decode(self) -> Cow<'t, [u8]> {
+        if self.has_escapes { self.unescape().into_bytes().into() } else { self.raw.into() }
+    }
+
+    /// Returns the characters of a string in UTF-8.
+    pub(super) fn text(self) -> Cow<'t, str> {
+        if self.has_escapes { self.unescape().into() } else { str::from_utf8(self.raw).unwrap_or_default().into() }
     }
 
     #[cold]
-    fn unescape(self) -> Result<Cow<'t, [u8]>, Reason> {
-        let decoded = serde_json::from_slice(&[b"\"", self.raw, b"\""].concat());
-        decoded.map(|text: String| Cow::Owned(text.into_bytes())).map_err(|_| LONE_SURROGATE)
+    fn unescape(self) -> String {
+        serde_json::from_slice(&[b"\"", self.raw, b"\""].concat()).unwrap_or_default()
     }
 }
 
@@ -392,6 +358,28 @@ fn closing(opening: u8) -> u8 {
     if opening == b'{' { b'}' } else { b']' }
 }
 
+/// Returns how many bytes stand before a quote, a backslash or a control character, or before the end of `text`.
+#[inline]
+fn plain_bytes(text: &[u8]) -> usize {
+    let (words, _) = text.as_chunks();
+    for (index, word) in words.iter().take(SHORT_STRING_WORDS).enumerate() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return word.len() * index + special.trailing_zeros() as usize / 8;
+        }
+    }
+    many_plain_bytes(text)
+}
+
+#[inline(never)]
+fn many_plain_bytes(text: &[u8]) -> usize {
+    let text = text.get(..memchr2(b'"', b'\\', text).unwrap_or(text.len())).unwrap_or_default();
+    // Without an early exit, the compiler compares many bytes at once.
+    let has_controls = text.iter().fold(false, |has, &byte| has | (byte < b' '));
+    let control = if has_controls { text.iter().position(|&byte| byte < b' ') } else { None };
+    control.unwrap_or(text.len())
+}
+
 const LOW_BITS: u64 = u64::MAX / 0xff;
 const HIGH_BITS: u64 = LOW_BITS << 7;
 
@@ -400,19 +388,8 @@ const HIGH_BITS: u64 = LOW_BITS << 7;
 fn special_bytes(word: u64) -> u64 {
     // A byte that is less than another one borrows from the next: only the bytes behind it may be taken for one, too.
     let is_less = |word: u64, least: u8| word.wrapping_sub(LOW_BITS * u64::from(least));
-    let quote = is_less(word ^ (LOW_BITS * u64::from(b'"')), 1);
+    // This exchanges the quote for the byte behind the control characters, which stay among themselves.
+    let quote_or_control = is_less(word ^ (LOW_BITS * 0x02), 0x21);
     let backslash = is_less(word ^ (LOW_BITS * u64::from(b'\\')), 1);
-    (quote | backslash | is_less(word, b' ')) & !word & HIGH_BITS
-}
-
-/// Returns whether `text` may nest too deep or hold a lone surrogate, neither of which `serde_json` refuses in values
-/// that it passes over. `false` is certain. This looks at the bytes alone, with vector instructions.
-pub(super) fn may_hide_faults(text: &str) -> bool {
-    let text = text.as_bytes();
-    // Each level is opened by a bracket or a brace, which may stand in strings too.
-    let may_nest_too_deep = text.len() >= TOO_DEEP_BYTES && memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_some();
-    // The escape of a surrogate is `\uD800` to `\uDFFF`.
-    let is_surrogate =
-        |at| matches!(text.get(at + 2..), Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]));
-    may_nest_too_deep || (memchr(b'\\', text).is_some() && memmem::find_iter(text, br"\u").any(is_surrogate))
+    (quote_or_control | backslash) & !word & HIGH_BITS
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given, REPEATED};
-use super::json::JsonReader;
+use super::json::JsonString;
 use super::msgpack;
 use super::reader::MessageReader;
 use super::topics::{self, CALL_SERVICE, Content, Schema, Vocabulary};
@@ -45,15 +45,6 @@ impl<'b> Message<'b> {
             (Encoding::Msgpack, Some(json)) => msgpack::encode(&json).map(Cow::Owned),
         }
     }
-
-    /// Translates a message that passed the check of its schema.
-    pub(super) fn translate(&mut self, fields: &CapturedFields<'b>, schema: &'static Schema, vocabulary: Vocabulary) {
-        if let Some(topic) = schema.topic_in(vocabulary) {
-            self.topic = Cow::Borrowed(topic);
-            let identifier = identifier(fields, schema);
-            self.renamed_key = identifier.and_then(|field| RenamedKey::find(self.payload, fields, field, vocabulary));
-        }
-    }
 }
 
 /// A key of a payload that is published under another name; no other byte differs. No quote stands in the key, not even
@@ -66,15 +57,15 @@ pub(super) struct RenamedKey {
 }
 
 impl RenamedKey {
-    /// Returns `None` if the payload has the wanted field already.
-    fn find(payload: &[u8], fields: &CapturedFields, identifier: Field, vocabulary: Vocabulary) -> Option<Self> {
+    /// Returns `None` if the payload, which begins at `payload_start`, has the wanted field already.
+    fn of(fields: &CapturedFields, identifier: Field, payload_start: usize, vocabulary: Vocabulary) -> Option<Self> {
         let wanted = identifier.identifier_in(vocabulary);
-        if !fields.is_missing(wanted) {
-            return None;
+        match fields.get(identifier) {
+            Given::String(_, start) if fields.is_missing(wanted) => {
+                Some(Self { start: start + 1 - payload_start, wanted })
+            }
+            _ => None,
         }
-        let start = JsonReader::new(payload, 0).find_member(identifier.key());
-        debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
-        Some(Self { start: start? + 1, wanted })
     }
 
     /// Returns a buffer of exactly the size of the payload.
@@ -116,24 +107,38 @@ pub enum Encoding {
     Msgpack,
 }
 
-pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Message<'b>, Fault> {
-    let fields = &reader.fields;
-    let topic = fields.text(Field::Topic)?.clone();
-    if reader.schema.is_none() {
-        check_topic(&topic)?;
+/// Judges a body that was read whole, and translates the message that it is.
+pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Message<'b>, Fault> {
+    let Rules { check, vocabulary } = rules;
+    let MessageReader { fields, schema, .. } = reader;
+    let topic = fields.string(Field::Topic)?;
+    let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
+    let place = reader.payload()?;
+    let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
+    if check == Check::Strict && !is_known {
+        let nearest = topics::nearest(&topic);
+        return Err(Fault::UnknownTopic { topic: topic.into_owned(), nearest });
     }
-    let payload = reader.text.as_bytes().get(reader.payload()?).unwrap_or_default();
-    let is_known = reader.schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
-    let message = Message { topic, payload, is_known, renamed_key: None };
-    if let Some(schema) = reader.schema
-        && check != Check::Envelope
+    let payload = reader.body.get(place.clone()).unwrap_or_default();
+    let mut message = Message { topic, payload, is_known, renamed_key: None };
+    if let Some(schema) = *schema
+        && (check != Check::Envelope || vocabulary != Vocabulary::AsSent)
     {
-        check_payload(fields, schema)?;
+        match (check_payload(fields, schema), schema.topic_in(vocabulary)) {
+            (Ok(identifier), Some(topic)) => {
+                message.topic = Cow::Borrowed(topic);
+                message.renamed_key = RenamedKey::of(fields, identifier, place.start, vocabulary);
+            }
+            (Err(fault), _) if check != Check::Envelope => return Err(fault),
+            _ => {}
+        }
     }
     Ok(message)
 }
 
-fn check_topic(topic: &str) -> Result<(), Fault> {
+/// Returns a topic that has no schema, if it may be one.
+fn unknown_topic(topic: JsonString<'_>) -> Result<Cow<'_, str>, Fault> {
+    let topic = topic.text();
     if topic.is_empty() {
         Err(Field::Topic.fault("must not be empty"))
     } else if topic.len() > MAX_TOPIC_BYTES {
@@ -141,25 +146,24 @@ fn check_topic(topic: &str) -> Result<(), Fault> {
     } else if topic.contains(char::is_control) {
         Err(Field::Topic.fault("must not contain control characters"))
     } else {
-        Ok(())
-    }
-}
-
-fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<(), Fault> {
-    if let Some(field) = schema.identifiers.iter().find(|&&field| matches!(fields.get(field), Given::Several)) {
-        return Err(field.fault(REPEATED));
-    }
-    identifier(fields, schema).ok_or_else(|| no_identifier(fields, schema))?;
-    match schema.content {
-        Content::Any => fields.value(Field::Content).map(drop),
-        Content::OneOf(words) => one_of(fields, words),
-        Content::HomeAutomation => home_automation(fields),
+        Ok(topic)
     }
 }
 
 /// Returns the first field that names the sender or the target.
-fn identifier(fields: &CapturedFields, schema: &Schema) -> Option<Field> {
-    schema.identifiers.iter().copied().find(|&field| fields.is_name(field))
+fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<Field, Fault> {
+    let mut identifiers = schema.identifiers.iter().copied();
+    if let Some(field) = identifiers.clone().find(|&field| matches!(fields.get(field), Given::Several)) {
+        return Err(field.fault(REPEATED));
+    }
+    let identifier = identifiers.find(|&field| fields.is_name(field));
+    let identifier = identifier.ok_or_else(|| no_identifier(fields, schema))?;
+    match schema.content {
+        Content::Any => fields.value(Field::Content).map(drop),
+        Content::OneOf(words) => one_of(fields, words),
+        Content::HomeAutomation => home_automation(fields),
+    }?;
+    Ok(identifier)
 }
 
 /// Tells what is wrong with the first identifier that is given.
@@ -175,12 +179,12 @@ fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
 }
 
 fn bad_name(fields: &CapturedFields, field: Field) -> Fault {
-    fields.text(field).err().unwrap_or_else(|| field.fault("must not be empty"))
+    fields.string(field).err().unwrap_or_else(|| field.fault("must not be empty"))
 }
 
 fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(), Fault> {
-    let content = fields.text(Field::Content)?;
-    if words.contains(&content.as_ref()) {
+    let content = fields.string(Field::Content)?.decode();
+    if words.iter().any(|word| *content == *word.as_bytes()) {
         Ok(())
     } else {
         Err(Field::Content.fault(format_args!("must be {}", alternatives(words.iter().copied()))))
@@ -200,21 +204,21 @@ fn alternatives(names: impl Iterator<Item = &'static str>) -> String {
 
 fn home_automation(fields: &CapturedFields) -> Result<(), Fault> {
     fields.object(Field::Content)?;
-    if fields.text(Field::Type)? != CALL_SERVICE {
+    if *fields.string(Field::Type)?.decode() != *CALL_SERVICE.as_bytes() {
         return Ok(());
     }
-    let domain = fields.text(Field::Domain)?;
-    fields.text(Field::Service)?;
+    let domain = fields.string(Field::Domain)?.decode();
+    fields.string(Field::Service)?;
     fields.object(Field::ServiceData)?;
-    entity(fields.text(Field::EntityId)?, domain).map_err(|flaw| Field::EntityId.fault(flaw))
+    entity(&fields.string(Field::EntityId)?.decode(), &domain).map_err(|flaw| Field::EntityId.fault(flaw))
 }
 
 /// The first dot of `<domain>.<device_name>` separates its parts: the name of a device may hold more.
-fn entity(entity_id: &str, domain: &str) -> Result<(), &'static str> {
+fn entity(entity_id: &[u8], domain: &[u8]) -> Result<(), &'static str> {
     // The dot is among the first bytes, where a plain search takes fewer instructions than one with vectors.
-    let dot = entity_id.bytes().position(|byte| byte == b'.');
+    let dot = entity_id.iter().position(|&byte| byte == b'.');
     match dot.and_then(|dot| entity_id.split_at_checked(dot)) {
-        Some(("", _) | (_, ".")) | None => Err("must be `<domain>.<device_name>`"),
+        Some((b"", _) | (_, b".")) | None => Err("must be `<domain>.<device_name>`"),
         Some((own, _)) if own != domain => Err("must be of the same domain as `domain`"),
         Some(_) => Ok(()),
     }

@@ -1,190 +1,119 @@
-//! A body read in one pass by `serde_json`, whatever the order of its keys.
+//! A body read twice: `serde_json` decides whether it is JSON, and one pass of our own reader tells what it says.
 //!
-//! The pass captures each field that a check may ask for, as the topic may stand behind the payload. It converts no
-//! number, and copies strings only if they have escapes. Of all other values, only the syntax matters. `serde_json`
-//! does not say where a value is. A key that it borrows from the body does: its value is behind it.
+//! The pass captures each field that a check may ask for, as the topic may stand behind the payload. It decodes no
+//! string before a check asks for it, and converts no number. Where `serde_json` refuses a body, it tells why.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny};
 
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given};
-use super::json::JsonReader;
+use super::json::{JsonReader, Reason};
 use super::topics::{self, Schema};
 
 pub(super) struct MessageReader<'b> {
-    pub(super) text: &'b str,
-    /// Whether the fields of a known topic's payload are captured.
-    captures_payload: bool,
+    pub(super) body: &'b [u8],
+    json: JsonReader<'b>,
     /// Known once the topic is read.
     pub(super) schema: Option<&'static Schema>,
     pub(super) fields: CapturedFields<'b>,
-    payload_start: Option<usize>,
-    /// With nothing between the payload and this offset but white space, a comma and a quote.
-    behind_payload: Option<usize>,
+    /// Where it stands.
+    payload: Range<usize>,
 }
 
 impl<'b> MessageReader<'b> {
-    pub(super) fn new(text: &'b str, captures_payload: bool) -> Self {
-        let fields = CapturedFields::default();
-        Self { text, captures_payload, schema: None, fields, payload_start: None, behind_payload: None }
+    pub(super) fn new(body: &'b [u8]) -> Self {
+        let (json, fields) = (JsonReader::new(body), CapturedFields::default());
+        Self { body, json, schema: None, fields, payload: 0..0 }
     }
 
-    /// Returns `None` where the text is not the JSON of an object.
-    pub(super) fn read(&mut self) -> Option<()> {
+    /// Reads all of the body. Fails where it is not the JSON of an object, nests too deep, or holds a lone surrogate.
+    pub(super) fn read(&mut self) -> Result<(), Fault> {
+        let text = utf8(self.body)?;
+        let starts_as_object = self.json.peek() == b'{';
         // serde_json would repeat a large string in its error.
-        let start = self.text.len() - self.text.trim_ascii_start().len();
-        if self.text.as_bytes().get(start) != Some(&b'{') {
-            return None;
+        let is_object = starts_as_object && is_object(text).is_ok();
+        let read = if starts_as_object { self.members(None) } else { self.json.skip() };
+        let read = read.and_then(|()| self.json.end());
+        let agree = is_object == (starts_as_object && read.is_ok());
+        debug_assert!(agree || self.json.fault.is_some(), "serde_json and our reader disagree");
+        read.map_err(|reason| Fault::not_json(self.body, self.json.at(), reason))?;
+        match self.json.fault {
+            Some((at, reason)) => Err(Fault::at_offset(None, self.body, at, reason)),
+            None if !is_object => Err(Fault::not_message([""; 0], "the body must be an object")),
+            None => Ok(()),
         }
-        let mut json = serde_json::Deserializer::from_str(self.text);
-        json.deserialize_map(Members { reader: self, parent: None, start }).ok()?;
-        json.end().ok()
     }
 
-    /// All of the text must have been read.
+    /// Returns where the payload stands in the body.
     pub(super) fn payload(&self) -> Result<Range<usize>, Fault> {
         self.fields.object(Field::Payload)?;
-        let start = self.payload_start.unwrap_or_default();
-        // Behind the last member, the body's object ends.
-        let behind = self.behind_payload.or_else(|| last_brace(self.text, self.text.len()));
-        let end = behind.and_then(|behind| last_brace(self.text, behind));
-        debug_assert!(end.is_some_and(|end| start < end), "a payload that was read is not found in its body");
-        Ok(start..end.map_or(start, |end| end + 1))
+        Ok(self.payload.clone())
     }
 
-    fn value<A: MapAccess<'b>>(&mut self, field: Field, start: usize, map: &mut A) -> Result<(), A::Error> {
-        match self.text.as_bytes().get(start) {
-            Some(b'"') => {
-                let Text(string) = map.next_value()?;
-                if field == Field::Topic {
-                    self.schema = topics::find(&string);
-                }
-                self.fields.set(field, Given::String(string));
-            }
-            Some(b'{') => {
-                self.fields.set(field, Given::Object);
-                if field == Field::Payload {
-                    self.payload_start = Some(start);
-                    // No check asks for fields where the topic was read and is not known.
-                    let may_be_known = self.schema.is_some() || self.fields.is_missing(Field::Topic);
-                    if !(self.captures_payload && may_be_known) {
-                        return skip(map);
+    /// Reads the members of the body, or of its field `parent`.
+    fn members(&mut self, parent: Option<Field>) -> Result<(), Reason> {
+        let mut more = self.json.open(b'{')?;
+        while more {
+            self.json.peek();
+            let key_start = self.json.at();
+            match Field::find(parent, &self.json.key()?.decode()) {
+                Some(field) if self.fields.is_missing(field) => self.value(field, key_start)?,
+                other => {
+                    if let Some(repeated) = other {
+                        self.fields.set(repeated, Given::Several);
                     }
+                    self.json.skip()?;
                 }
-                map.next_value_seed(Members { reader: self, parent: Some(field), start })?;
+            }
+            more = self.json.next(b'{')?;
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, field: Field, key_start: usize) -> Result<(), Reason> {
+        let first = self.json.peek();
+        let start = self.json.at();
+        let given = match first {
+            b'"' => {
+                let string = self.json.string()?;
+                if field == Field::Topic {
+                    self.schema = topics::find(&string.decode());
+                }
+                Given::String(string, key_start)
+            }
+            b'{' => {
+                self.members(Some(field))?;
+                if field == Field::Payload {
+                    self.payload = start..self.json.at();
+                }
+                Given::Object
             }
             _ => {
-                self.fields.set(field, Given::Other);
-                skip(map)?;
+                self.json.skip()?;
+                Given::Other
             }
-        }
-        Ok(())
-    }
-
-    /// Returns the offset of the value of `field`, whose object begins at `object`.
-    fn start_of_value(&self, field: Field, key: &Text<'b>, object: usize) -> usize {
-        match key.0 {
-            Cow::Borrowed(key) => {
-                // A quote and a colon are behind the key.
-                let mut json = self.json_from(self.offset(key) + key.len() + 1);
-                json.peek();
-                let mut json = self.json_from(json.at() + 1);
-                json.peek();
-                json.at()
-            }
-            // A key with escapes is a copy. As clients do not escape the keys that are looked at, this costs nothing.
-            // If no colon follows the key, our reader finds no value, and `serde_json` refuses the text next.
-            Cow::Owned(_) => {
-                let mut json = self.json_from(object);
-                json.find_member(field.key());
-                json.at()
-            }
-        }
-    }
-
-    /// Returns the offset of `part`, which is borrowed from the text.
-    fn offset(&self, part: &'b str) -> usize {
-        part.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr())
-    }
-
-    fn json_from(&self, start: usize) -> JsonReader<'b> {
-        JsonReader::new(self.text.as_bytes(), start)
-    }
-
-    /// Notes where the payload, which begins at `start`, has ended: before the next key.
-    fn end_payload(&mut self, start: usize, key: &Text<'b>) {
-        self.behind_payload = Some(match key.0 {
-            Cow::Borrowed(key) => self.offset(key),
-            Cow::Owned(_) => {
-                let mut json = self.json_from(start);
-                let read = json.skip();
-                debug_assert!(read.is_ok(), "serde_json accepts what our reader refuses");
-                json.at()
-            }
-        });
-    }
-}
-
-fn skip<'b, A: MapAccess<'b>>(map: &mut A) -> Result<(), A::Error> {
-    map.next_value::<IgnoredAny>().map(drop)
-}
-
-/// The brace is among the last bytes before `end`.
-fn last_brace(text: &str, end: usize) -> Option<usize> {
-    text.as_bytes().get(..end)?.iter().rposition(|&byte| byte == b'}')
-}
-
-/// Reads the members of the body, or of its field `parent`.
-struct Members<'r, 'b> {
-    reader: &'r mut MessageReader<'b>,
-    parent: Option<Field>,
-    start: usize,
-}
-
-impl<'b> DeserializeSeed<'b> for Members<'_, 'b> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'b> Visitor<'b> for Members<'_, 'b> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key()? {
-            if self.parent.is_none()
-                && let (Some(start), None) = (self.reader.payload_start, self.reader.behind_payload)
-            {
-                self.reader.end_payload(start, &key);
-            }
-            match Field::find(self.parent, &key.0) {
-                Some(field) if self.reader.fields.is_missing(field) => {
-                    let start = self.reader.start_of_value(field, &key, self.start);
-                    self.reader.value(field, start, &mut map)?;
-                }
-                repeated => {
-                    if let Some(field) = repeated {
-                        self.reader.fields.set(field, Given::Several);
-                    }
-                    skip(&mut map)?;
-                }
-            }
-        }
+        };
+        self.fields.set(field, given);
         Ok(())
     }
 }
 
-/// A key or a string, borrowed from the text if it has no escapes.
-#[derive(Deserialize)]
-struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
+/// `serde_json` decides whether a text is the JSON of an object.
+fn is_object(text: &str) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_map(IgnoredAny)?;
+    json.end()
+}
+
+/// A byte order mark is valid UTF-8 and no white space, so it has a fault of its own.
+fn utf8(body: &[u8]) -> Result<&str, Fault> {
+    if body.is_empty() {
+        Err(Fault::not_json(body, 0, "empty body"))
+    } else if body.starts_with("\u{feff}".as_bytes()) {
+        Err(Fault::not_json(body, 0, "unwanted byte order mark"))
+    } else {
+        str::from_utf8(body).map_err(|error| Fault::not_json(body, error.valid_up_to(), "invalid UTF-8"))
+    }
+}

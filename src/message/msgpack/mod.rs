@@ -25,7 +25,7 @@ use rmp::encode::{
 };
 
 use super::fault::Fault;
-use super::json::{JsonReader, JsonString};
+use super::json::{JsonReader, JsonString, Reason};
 
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
@@ -37,16 +37,18 @@ const LENGTH_BYTES: usize = 4;
 /// a number that MessagePack cannot hold. Time is linear, except for the sorting of the long containers.
 pub(super) fn encode(payload: &[u8]) -> Result<Vec<u8>, Fault> {
     let frame = ByteBuf::with_capacity(payload.len());
-    let mut encoder = Encoder { json: JsonReader::new(payload, 0), frame, long: Vec::new() };
+    let mut encoder = Encoder { json: JsonReader::new(payload), frame, number_at: 0, long: Vec::new() };
     match encoder.value() {
         Ok(()) => Ok(encoder.finish()),
-        Err(NumberFault { at, reason }) => Err(Fault::at_offset(Some("payload"), payload, at, reason)),
+        Err(reason) => Err(Fault::at_offset(Some("payload"), payload, encoder.number_at, reason)),
     }
 }
 
 struct Encoder<'p> {
     json: JsonReader<'p>,
     frame: ByteBuf,
+    /// Where the last number begins, which is at fault if one is.
+    number_at: usize,
     /// The closed containers of more than [`SHORT_MAX`] members.
     long: Vec<Container>,
 }
@@ -59,22 +61,8 @@ struct Container {
     members: usize,
 }
 
-/// A number that does not fit begins at `at`.
-struct NumberFault {
-    at: usize,
-    reason: &'static str,
-}
-
-impl From<&'static str> for NumberFault {
-    /// The payload is no JSON, which only a mistake in this program can cause.
-    fn from(reason: &'static str) -> Self {
-        debug_assert!(false, "the payload is not the JSON of an object: {reason}");
-        Self { at: 0, reason }
-    }
-}
-
 impl Encoder<'_> {
-    fn value(&mut self) -> Result<(), NumberFault> {
+    fn value(&mut self) -> Result<(), Reason> {
         match self.json.peek() {
             b'"' => {
                 let string = self.json.string()?;
@@ -95,7 +83,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn container(&mut self, opening: u8) -> Result<(), NumberFault> {
+    fn container(&mut self, opening: u8) -> Result<(), Reason> {
         let is_object = opening == b'{';
         let mut container = Container { is_object, header: self.frame.as_slice().len(), members: 0 };
         self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
@@ -117,18 +105,18 @@ impl Encoder<'_> {
     }
 
     #[inline(always)]
-    fn string(&mut self, string: JsonString<'_>) -> Result<(), NumberFault> {
-        let string = string.decode()?;
+    fn string(&mut self, string: JsonString<'_>) -> Result<(), Reason> {
+        let string = string.decode();
         let Ok(_) = write_str_len(&mut self.frame, u32::try_from(string.len()).unwrap_or(u32::MAX));
         self.frame.as_mut_vec().extend_from_slice(&string);
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), NumberFault> {
-        let at = self.json.at();
+    fn number(&mut self) -> Result<(), Reason> {
+        self.number_at = self.json.at();
         self.json.number()?;
-        let text = str::from_utf8(self.json.since(at)).unwrap_or_default();
-        write_number(&mut self.frame, text).map_err(|reason| NumberFault { at, reason })
+        let text = str::from_utf8(self.json.since(self.number_at)).unwrap_or_default();
+        write_number(&mut self.frame, text)
     }
 
     /// Puts the long headers in.
@@ -166,7 +154,7 @@ impl Container {
 }
 
 /// The parsers of the standard library refuse integers that overflow, and round to the nearest float.
-fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), &'static str> {
+fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), Reason> {
     if text.contains(['.', 'e', 'E']) {
         let float = text
             .parse()
