@@ -4,7 +4,6 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sync::mistyped;
 use crate::sys::Io;
 
 /// Returns a whole number from 1 to `MAX`.
@@ -65,13 +64,6 @@ fn is_origin(text: &str) -> bool {
     is_scheme && is_port && is_host
 }
 
-/// The most edits between a word and the one that it is taken to be a mistake for.
-const MISTYPED_EDITS: usize = 4;
-
-pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    mistyped::nearest(text, words, MISTYPED_EDITS)
-}
-
 /// When `listen` prints in colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
@@ -87,9 +79,8 @@ fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
     if let Some((_, value)) = choices.iter().find(|(known, _)| *known == name) {
         return Ok(*value);
     }
-    let names = choices.iter().map(|(known, _)| *known);
-    let meant = nearest(name, names.clone()).map(|meant| format!(" (did you mean {meant}?)"));
-    Err(format!("it is none of {}{}", names.collect::<Vec<_>>().join(", "), meant.unwrap_or_default()))
+    let names: Vec<_> = choices.iter().map(|(known, _)| *known).collect();
+    Err(format!("it is none of {}", names.join(", ")))
 }
 
 pub(super) fn check(text: &str) -> Result<Check, String> {

@@ -11,7 +11,7 @@ const WRONG: [(&str, &str); 25] = [
     ("", ""),
     ("serve --no-such-option", ""),
     ("listen --count -1", ""),
-    ("listen --color nevr", "did you mean never?"),
+    ("listen --color nevr", "it is none of auto, always, never"),
     ("serve --plain --hub-publishers tcp://127.0.0.1:*", ""),
     ("serve --listen unix:/tmp/a --listen unix:/tmp/a", "twice"),
     ("serve --listen unix:/tmp/a --cert-dir /tmp", "--cert-dir"),
