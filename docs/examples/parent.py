@@ -48,6 +48,7 @@ with tempfile.TemporaryDirectory() as directory:
         stdin=subprocess.PIPE,  # it stays open, and ends when this process ends for any reason
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # or Ctrl-C would ask it to stop too, and the end of the script a second time
     )
     events = queue.Queue()
     threading.Thread(target=read_events, args=(gateway.stdout, events), daemon=True).start()
@@ -61,7 +62,7 @@ with tempfile.TemporaryDirectory() as directory:
     with urllib.request.urlopen(request, timeout=10, context=tls) as answer:
         print("answer:", answer.status, answer.read().decode().strip())
 
-    gateway.stdin.close()  # or gateway.terminate(), which sends SIGTERM
+    gateway.stdin.close()  # or gateway.terminate(), which sends SIGTERM; a second request would lose what waits
     stopped = wait_for(events, "stopped")["stopped"]
     status = gateway.wait(timeout=10)
     assert status == 0 and stopped["accepted"] == stopped["published"] == 1, (status, stopped)

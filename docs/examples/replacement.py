@@ -20,6 +20,7 @@ def start(listener, config):
          "--connect", f"ipc://{config}/hub"],
         pass_fds=[listener.fileno()],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,  # Ctrl-C is for this process alone
     )
     for line in gateway.stdout:
         if json.loads(line)["event"] in ("listening", "failed"):
@@ -39,7 +40,8 @@ with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.
     # The adapter has the hub. Here a gateway that no settings enable runs one.
     hub = subprocess.Popen([GATEWAY, "serve", "--settings", "/nonexistent", "--plain", "--hub",
                             "--hub-publishers", f"ipc://{config}/hub", "--hub-subscribers", f"ipc://{config}/out"],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           start_new_session=True)
     gateway = start(listener, config)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/message?token={token}"
     over, answers = threading.Event(), []

@@ -87,23 +87,23 @@ impl Components {
     }
 
     /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of
-    /// it takes `timeout` at most, and a second signal to stop ends it at once.
-    pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> Stats {
+    /// it takes `timeout` at most, and a second signal to stop ends it at once. Also returns whether one came.
+    pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> (Stats, bool) {
         let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
         let for_bus = BUS_DRAIN.min(timeout / 2);
-        tokio::select! {
+        let was_interrupted = tokio::select! {
             () = async {
                 self.workers.drain(deadline - for_bus).await;
                 self.bus.close(deadline.saturating_duration_since(Instant::now()));
                 self.bus.ended().await;
-            } => {}
-            () = sleep_until(deadline.into()) => {}
-            () = signals.stop() => {}
-        }
+            } => false,
+            () = sleep_until(deadline.into()) => false,
+            () = signals.stop() => true,
+        };
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
         // A thread that still runs is left behind: libzmq has no call that interrupts another one.
         self.bus.stop(Duration::ZERO);
-        self.stats()
+        (self.stats(), was_interrupted)
     }
 }
 

@@ -179,7 +179,8 @@ impl Gateway {
             };
             match action {
                 SignalAction::Stop => return Ok(()),
-                SignalAction::PrintStats => {
+                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.components.stats())),
+                SignalAction::PrintStatsAndSubscriptions => {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     self.components.bus.log_subscriptions();
                 }
@@ -306,10 +307,11 @@ impl Gateway {
         if let Api::Open(listening) = self.api {
             listening.end_backlog();
         }
-        let stats = self.components.stop(self.config.drain_timeout, signals).await;
+        let (stats, was_interrupted) = self.components.stop(self.config.drain_timeout, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
-            warning(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
+            let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
+            warning(format_args!("{undelivered} accepted messages could not be handed to the bus{cause}"));
         }
         if failure.is_none() {
             (self.emit)(&Event::Stopped { undelivered, stats });

@@ -28,6 +28,7 @@ pub(super) struct Signals {
     hangup: Option<Signal>,
     hangup_action: SignalAction,
     user1: Signal,
+    user2: Signal,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) enum SignalAction {
     Stop,
     Reload,
     PrintStats,
+    /// For a person, who can read the log.
+    PrintStatsAndSubscriptions,
 }
 
 impl Signals {
@@ -49,16 +52,18 @@ impl Signals {
             hangup: if stays_ignored { None } else { Some(signal(kind)?) },
             hangup_action: if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload },
             user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
     pub(super) async fn next(&mut self) -> SignalAction {
-        let Self { terminate, interrupt, hangup, hangup_action, user1 } = self;
+        let Self { terminate, interrupt, hangup, hangup_action, user1, user2 } = self;
         tokio::select! {
             _ = terminate.recv() => SignalAction::Stop,
             _ = interrupt.recv() => SignalAction::Stop,
             _ = or_never(hangup.as_mut().map(Signal::recv)) => *hangup_action,
-            _ = user1.recv() => SignalAction::PrintStats,
+            _ = user1.recv() => SignalAction::PrintStatsAndSubscriptions,
+            _ = user2.recv() => SignalAction::PrintStats,
         }
     }
 

@@ -160,7 +160,7 @@ pub fn unblock_signals() {
     // mask of the calling thread alone. They fail only for other arguments.
     unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1] {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
             libc::sigaddset(&raw mut signals, signal);
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, ptr::null_mut());
@@ -233,7 +233,8 @@ mod tests {
             before & !blocked()
         });
         let bit = |signal: c_int| 1 << (signal - 1);
-        let expected = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1].map(bit).iter().sum::<u64>();
+        let handled = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+        let expected = handled.map(bit).iter().sum::<u64>();
         assert_eq!(thread.join().unwrap(), expected);
     }
 

@@ -1,5 +1,6 @@
 //! What the gateway tells of its subscribers: their number, the messages that nobody had subscribed to, and the log.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -109,10 +110,13 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
 }
 
+/// SIGUSR1 is for a person who reads the log, and SIGUSR2 for a program that asks often.
 #[test]
-fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
+fn sigusr1_alone_logs_the_subscriptions_escaped_and_bounded() {
     for option in ["--bind", "--hub"] {
         let (mut gateway, endpoint, _directory) = gateway_with(option);
+        gateway.signal(Signal::USR2);
+        gateway.wait_event("stats");
         gateway.stats();
         gateway.expect_log("subscriptions at the bound endpoints: 0\n");
         (0..3).for_each(|_| post(&gateway, "core/x"));

@@ -16,10 +16,12 @@ fn stats_are_printed_at_the_interval_of_the_option() {
 /// A process inherits what its parent has blocked.
 #[test]
 fn the_gateway_obeys_signals_that_its_parent_has_blocked() {
-    let blocking = "exec env --block-signal=HUP,INT,TERM,USR1 \"$@\"";
+    let blocking = "exec env --block-signal=HUP,INT,TERM,USR1,USR2 \"$@\"";
     for signal in [Signal::INT, Signal::TERM] {
         let mut gateway = Gateway::serve().after(blocking).start();
         gateway.stats();
+        gateway.signal(Signal::USR2);
+        gateway.wait_event("stats");
         gateway.signal(Signal::HUP);
         gateway.wait_settings("unchanged");
         gateway.signal(signal);
