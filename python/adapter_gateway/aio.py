@@ -1,4 +1,4 @@
-"""The same names for asyncio: a client for programs that send many messages, and the gateway as a child of this process."""
+"""`Client`, `Gateway`, `enable` and `disable` for asyncio, where what waits is awaited."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
+from . import command
 from . import gateway as blocking
 from .client import IN_FLIGHT, RETRY_S, TIMEOUT_S, ClientBase
 from .connection import Connect, Connection, Wait, Work, started
@@ -17,11 +18,11 @@ from .errors import GatewayError, Outcome
 from .process import Event
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec
+    from typing_extensions import ParamSpec
 
     _Arguments = ParamSpec("_Arguments")
 
-__all__ = ["Client", "Gateway"]
+__all__ = ["Client", "Gateway", "disable", "enable"]
 
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
@@ -205,16 +206,17 @@ async def in_thread(work: Callable[[], _Result], discard: Callable[[_Result], ob
         raise
 
 
-def _awaited(
-    method: Callable[Concatenate[Any, _Arguments], _Result],
-) -> Callable[Concatenate[Any, _Arguments], Coroutine[Any, Any, _Result]]:
-    """Returns a coroutine function that calls a method in a thread."""
+def _awaited(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
+    """Returns a coroutine function that calls a function in a thread."""
 
-    @functools.wraps(method)
-    async def call(self: Any, /, *arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
-        return await in_thread(lambda: method(self, *arguments, **options))
+    @functools.wraps(function)
+    async def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        return await in_thread(lambda: function(*arguments, **options))
 
     return call
+
+
+enable, disable = _awaited(command.enable), _awaited(command.disable)
 
 
 class Gateway(blocking.GatewayBase):
@@ -246,7 +248,7 @@ class Gateway(blocking.GatewayBase):
     async def start(self) -> None:
         """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
         self._loop = asyncio.get_running_loop()
-        starting = asyncio.wrap_future(started(lambda: blocking.Gateway.start(self)))  # type: ignore[arg-type]
+        starting = asyncio.wrap_future(started(lambda: blocking.Gateway.start(self)))
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:

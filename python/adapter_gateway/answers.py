@@ -14,24 +14,20 @@ from .errors import RefusedError
 #: before it may add to them.
 HEAD_BYTES = 64 * 1024
 BODY_BYTES = 1024 * 1024
-
 #: What the gateway says with 200, and in plain text where it gets http at a port of https.
 _ACCEPTED = b'{"status":"accepted"}'
 _HTTPS_ONLY = b"This port speaks https: use https:// in the address, not http://."
-
 #: The type of the problem of a gateway that was switched off, and what is told then.
 DISABLED = "urn:adapter-gateway:problem:disabled"
 OFF = "the gateway is off: its settings have switched it off"
-
 #: The most bytes of an answer that is kept, so that what repeats it is only counted.
 REPEATED_BYTES = 1024
-
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [^\r\n]*)?\Z")
 _LENGTH = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
 
 class MalformedAnswer(Exception):
-    """What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or a 200 of another server."""
+    """What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or that of another server."""
 
 
 class Answer(NamedTuple):
@@ -126,12 +122,13 @@ class AnswerReader:
         status = int(match[2])
         fields = _fields(lines)
         body_at = head_end + 4
+        if status == 101 or 200 < status < 400:
+            # Nobody asked for another protocol, and the gateway neither redirects nor has another 2xx.
+            raise MalformedAnswer(f"an answer {status} is not that of the gateway")
         if status < 200:
-            if status == 101:
-                raise MalformedAnswer("the server changes the protocol, which nobody asked for")
             # RFC 9110 section 15.2: an interim answer may come although nobody asked for it.
             return body_at
-        end = body_at + _body_bytes(status, fields)
+        end = body_at + _body_bytes(fields)
         if end > len(data):
             return None
         options = {option.strip().lower() for option in fields.get("connection", "").split(",")}
@@ -158,10 +155,8 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
     return fields
 
 
-def _body_bytes(status: int, fields: dict[str, str]) -> int:
+def _body_bytes(fields: dict[str, str]) -> int:
     """Returns the length of the body (RFC 9112 section 6.3)."""
-    if status in (204, 304):
-        return 0
     # The gateway gives each answer its length. A body that ends with the connection could be cut off unnoticed.
     length = fields.get("content-length", "")
     if "transfer-encoding" in fields or not _LENGTH.match(length):

@@ -22,17 +22,13 @@ from .settings import CERTIFICATE, default_path, read_token
 
 #: Where a gateway listens that is started without options.
 URL = "https://localhost:12358/api/message"
-
 #: Seconds until an answer must have come, unless the client is made with others, and the most that it can be made with.
 TIMEOUT_S = 30.0
 TIMEOUT_LIMIT_S = 86_400.0
-
 #: Seconds for which `send_many` asks again, unless it is called with others.
 RETRY_S = 30.0
-
 #: How many requests `send_many` has in flight, unless it is called with others.
 IN_FLIGHT = 64
-
 #: Seconds that the iterable may take to give messages, before the second thread does the work meanwhile.
 _LINGER_S = 0.002
 

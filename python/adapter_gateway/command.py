@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -9,11 +11,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import UNIX_PREFIX, Path
-from .errors import BinaryNotFoundError, SettingsError
+from .errors import BinaryNotFoundError, GatewayError, SettingsError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
@@ -23,9 +25,15 @@ else:
 
 _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
-
 #: How long a command may take that changes the settings.
 _SWITCH_TIMEOUT_S = 60.0
+
+
+#: What the text of the system leaves open, of a file that is there.
+_HINTS: dict[Optional[int], str] = {
+    errno.ENOEXEC: " (it is for another processor, or damaged)",
+    errno.ENOENT: " (it is without its loader or interpreter)",
+}
 
 
 def find_binary() -> pathlib.Path:
@@ -70,7 +78,8 @@ def enable(settings: Optional[Path] = None) -> None:
     It makes a random token where there is none, and the file and its folder where they are missing. Nothing else of the
     file changes, and a gateway that runs follows within a second. This runs `adapter-gateway enable`.
 
-    Raises `SettingsError` if the file stays as it is. The text has the place, and what to write by hand.
+    Raises `SettingsError` if the file stays as it is. The text has the place, and what to write by hand. Another
+    `GatewayError` says why the program cannot be run.
     """
     _switch("enable", settings)
 
@@ -83,11 +92,24 @@ def disable(settings: Optional[Path] = None) -> None:
 def _switch(command: str, settings: Optional[Path]) -> None:
     words = [str(find_binary()), command, *arguments({"settings": settings})]
     none, pipe = subprocess.DEVNULL, subprocess.PIPE
-    ended = subprocess.run(words, stdin=none, stdout=pipe, stderr=pipe, timeout=_SWITCH_TIMEOUT_S)
+    with may_be_refused():
+        ended = subprocess.run(words, stdin=none, stdout=pipe, stderr=pipe, timeout=_SWITCH_TIMEOUT_S)
     # Where SIGCHLD is ignored, the status is always 0.
     if ended.returncode != 0 or not ended.stdout:
         reason = ended.stderr.decode(errors="replace").strip().removeprefix("error: ")
         raise SettingsError(reason or f"{command} ended with status {ended.returncode}")
+
+
+@contextlib.contextmanager
+def may_be_refused() -> Iterator[None]:
+    """Surrounds a start of the program. What the system refuses, such as a thread, becomes a `GatewayError`."""
+    try:
+        yield
+    except GatewayError:
+        raise
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        raise GatewayError(f"the program cannot be run: {error}{_HINTS.get(number, '')}") from error
 
 
 Texts = Optional[Union[str, Sequence[str]]]

@@ -5,11 +5,11 @@ What takes time is a coroutine. It is told how to wait, so that a thread and an 
 
 from __future__ import annotations
 
+import codecs
 import concurrent.futures
 import contextlib
 import functools
 import os
-import select
 import socket
 import ssl
 import sys
@@ -25,20 +25,22 @@ from .endpoint import Endpoint, Path
 from .errors import GatewayError, NotSentError, SettingsError
 from .pipeline import Pipeline
 from .settings import read_token
+from .waiting import wait_for
 
 _Result = TypeVar("_Result")
 
 READ_BYTES = 64 * 1024
-
 #: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
-
 #: How old the settings may be if the gateway refuses their token because it has not read them yet.
 _YOUNG_S = 2.0
-
 #: Seconds between two attempts at a Unix socket whose queue is full.
 _QUEUE_PAUSE_S = 0.01
+
+
+# It encodes the names of hosts. An import at the first one could meet a fork.
+codecs.lookup("idna")
 
 
 class Wait(NamedTuple):
@@ -50,12 +52,9 @@ class Wait(NamedTuple):
 
     def block(self, also: Optional[socket.socket] = None) -> None:
         """Waits in this thread, also for something to read from another socket."""
-        poll = select.poll()
-        if self.waiting is not None:
-            poll.register(self.waiting, select.POLLIN | select.POLLOUT if self.write else select.POLLIN)
-        if also is not None:
-            poll.register(also, select.POLLIN)
-        poll.poll(None if self.until is None else 1000 * max(0.0, self.until - time.monotonic()))
+        reading = [one for one in (self.waiting, also) if one is not None]
+        timeout_s = None if self.until is None else max(0.0, self.until - time.monotonic())
+        wait_for(reading, reading[:1] if self.write else (), timeout_s)
 
 
 class Connect(NamedTuple):
@@ -77,15 +76,14 @@ class Connect(NamedTuple):
                 except OSError as error:
                     failure = error
             raise failure
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, GatewayError) as error:
             # `ValueError` is what the standard library raises for some hosts and paths.
             raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
 
 
 def _addresses(host: str, port: int, until: float) -> list[Any]:
     """Looks up a name. A thread does so, because nothing else bounds the time that it takes."""
-    # With a text, it would import a codec, and a fork may come meanwhile.
-    look_up = functools.partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
+    look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     with contextlib.suppress(socket.gaierror):
         return look_up(flags=socket.AI_NUMERICHOST)
     if sys.is_finalizing():
@@ -108,7 +106,10 @@ def started(work: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="adapter_gateway", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="adapter_gateway", daemon=True).start()
+    except RuntimeError as error:
+        raise GatewayError(str(error)) from error
     return future
 
 
@@ -154,8 +155,8 @@ class Connection:
         """Returns what has arrived: `None` if nothing has, no bytes at the end of the connection."""
         try:
             # TLS takes far longer than the kernel to say that nothing has.
-            if self._tls is not None and not self.has_more:
-                socket.socket.recv(self._tls, 1, socket.MSG_PEEK)
+            if self._tls is not None and not self.has_more and not wait_for([self._tls], (), 0.0):
+                return None
             return self.socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
@@ -193,7 +194,7 @@ def _connected(endpoint: Endpoint, family: int, address: Any, until: float) -> s
         context = endpoint.tls_context()
         if context is not None:
             made.settimeout(_rest_s(until))
-            made = context.wrap_socket(made, server_hostname=endpoint.host.encode("ascii"))
+            made = context.wrap_socket(made, server_hostname=endpoint.host)
     except BaseException:
         made.close()
         raise

@@ -23,10 +23,8 @@ Message = tuple[str, Payload]
 
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"
-
 #: The prefix of a Unix socket, as `--listen` has it.
 UNIX_PREFIX = "unix:"
-
 #: `HOST:PORT`, which nobody means as the path of a socket.
 _WITHOUT_SCHEME = re.compile(r"(?!unix:)[^/]+:[0-9]+(/|\Z)")
 #: A token that a field can carry, whatever the server makes of spaces and of other alphabets.

@@ -7,6 +7,9 @@ from typing import Any, Optional
 
 from .endpoint import Message
 
+#: The most characters of a message in the text of an error.
+_SHOWN = 200
+
 
 class GatewayError(Exception):
     """The base of all errors of this package."""
@@ -27,8 +30,15 @@ class SendError(GatewayError):
         # A server chooses the text in part, and a terminal would obey some of its characters. `OSError`, which some errors
         # are, takes a second argument for itself.
         super().__init__("".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text))
-        #: The topic and the payload, from `send_many`.
+        #: The topic and the payload.
         self.message = message
+
+    def __str__(self) -> str:
+        if self.message is None:
+            return super().__str__()
+        shown = f"{super().__str__()}; the message: {self.message!r:.{_SHOWN}}"
+        is_text = isinstance(self.message[1], (str, bytes)) and isinstance(self, RefusedError)
+        return f"{shown} (text as a payload is JSON already)" if is_text else shown
 
 
 class RefusedError(SendError):

@@ -15,29 +15,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
-from .command import GatewayOptions, Unpack, arguments, find_binary, texts, with_absolute_paths
+from .command import GatewayOptions, Unpack, arguments, find_binary, may_be_refused, texts, with_absolute_paths
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayError
 from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, Until
 from .settings import CERTIFICATE, default_path, read_token
 
-ANSWER_TIMEOUT_S = 10.0
-"""How long the answer to a signal may take."""
-
-START_TIMEOUT_S = 10.0
-"""How long a start may take, if nothing else is said."""
-
+#: How long the answer to a signal may take, and a start, if nothing else is said.
+ANSWER_TIMEOUT_S = START_TIMEOUT_S = 10.0
+#: What `drain_timeout` is if it is not given.
 _DRAIN_TIMEOUT_S = 5.0
-"""What `drain_timeout` is if it is not given."""
-
+#: How long each of the two requests to stop may take, beside `drain_timeout`.
 _STOP_MARGIN_S = 2.5
-"""How long each of the two requests to stop may take, beside `drain_timeout`."""
-
+#: How long before a gateway that has ended is started again: first, and at most. It doubles from start to start.
 _FIRST_PAUSE_S, _PAUSE_LIMIT_S = 0.5, 60.0
-"""How long before a gateway that has ended is started again: first, and at most. It doubles from start to start."""
-
+#: How long a gateway has run for the pause to be the first one again.
 _STABLE_S = 60.0
-"""How long a gateway has run for the pause to be the first one again."""
 
 _log = logging.getLogger("adapter_gateway")
 
@@ -82,7 +75,8 @@ class GatewayBase:
         drain_timeout = options.get("drain_timeout")
         #: How long a stop may take on a busy machine.
         self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else drain_timeout) + _STOP_MARGIN_S
-        self._owner = os.getpid()
+        #: The process that starts it. A fork may have come since it was made.
+        self._owner: Optional[int] = None
         self._process: Optional[GatewayProcess] = None
         #: The process that is about to be the one that counts.
         self._starting: Optional[GatewayProcess] = None
@@ -100,7 +94,7 @@ class GatewayBase:
     def url(self) -> str:
         """Where messages are posted: the URL of the first listening socket.
 
-        Raises `GatewayDisabledError` while the settings do not switch the gateway on.
+        Raises `GatewayDisabledError` while the settings do not switch the gateway on, and `GatewayEndedError`.
         """
         url = str(self._first_listener()["url"])
         # No client connects to all addresses at once, and no certificate names them.
@@ -113,7 +107,7 @@ class GatewayBase:
 
     @property
     def listeners(self) -> list[Event]:
-        """The `listening` event of each listening socket. There are none while the gateway is disabled."""
+        """The `listening` event of each listening socket. There are none while the gateway is disabled, or has ended."""
         return list(self._running().listeners)
 
     @property
@@ -223,7 +217,9 @@ class GatewayBase:
     def _spawned(self) -> GatewayProcess:
         # No event comes before the process is known.
         with self._deliveries.changed:
-            self._starting = GatewayProcess(self._command(), self._deliveries, self._take, self._on_log, self._take_end)
+            told = (self._deliveries, self._take, self._on_log, self._take_end)
+            with may_be_refused():
+                self._starting = GatewayProcess(self._command(), *told)
             return self._starting
 
     def _put(self, process: GatewayProcess) -> None:
@@ -240,7 +236,7 @@ class GatewayBase:
         error: Exception = ended.ended()
         if time.monotonic() - ended.started_at >= _STABLE_S:
             self._pause_s = _FIRST_PAUSE_S
-        while counts and ended.status != 0 and not self._is_stopping:
+        while counts and (ended.status != 0 or ended.failure) and not self._is_stopping:
             reason, *_ = str(error).splitlines()
             pause_s = self._pause_s if self._restart else None
             status = getattr(error, "status", None)
@@ -254,7 +250,9 @@ class GatewayBase:
             with self._turn:
                 try:
                     if not self._is_stopping:
-                        self._put(self._spawned())
+                        # Its events count from the first one on.
+                        with self._deliveries.changed:
+                            self._put(self._spawned())
                         counts = False
                 except Exception as failure:
                     error = failure
@@ -272,7 +270,7 @@ class GatewayBase:
         """Stops the gateway while its threads still run. The end of the interpreter freezes them, and then finalises
         generators, which may stop it once more."""
         with contextlib.suppress(GatewayError):
-            Gateway.stop(self)  # type: ignore[arg-type]
+            Gateway.stop(self)
         if self._deliveries.thread is not None:
             self._deliveries.thread.join(DELIVERY_TIMEOUT_S)
 
@@ -288,6 +286,11 @@ class GatewayBase:
         return client
 
     def _take(self, process: GatewayProcess, event: Event) -> None:
+        if process is self._process and event["event"] in ("failed", "ended"):
+            # Who follows only what is ready learns of it too, unless the process has told that itself.
+            off = {"event": "not-ready", "reason": event["reason"]}
+            if process.last.get("not-ready") != off:
+                self._deliveries.call(self._deliver, off)
         # A process that was replaced, or whose start was given up, tells nothing more.
         if process is self._process or process is self._starting:
             self._deliveries.call(self._deliver, event)
@@ -301,6 +304,8 @@ class GatewayBase:
 
     def _first_listener(self) -> Event:
         process = self._running()
+        if process.status is not None:
+            raise process.ended()
         process.check_enabled()
         if not process.listeners:
             raise GatewayError("the gateway does not listen yet")
@@ -317,7 +322,7 @@ class GatewayBase:
                 raise
 
     def _check_process(self) -> None:
-        if os.getpid() != self._owner:
+        if self._owner not in (None, os.getpid()):
             raise GatewayError("the gateway belongs to the process that started it")
 
     def _running(self) -> GatewayProcess:
@@ -353,7 +358,7 @@ class Gateway(GatewayBase):
         with self._leaving(error):
             self.stop()
 
-    def start(self) -> None:
+    def start(self: GatewayBase) -> None:
         """Starts the gateway, and waits until it is where `until` says.
 
         Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
@@ -363,15 +368,18 @@ class Gateway(GatewayBase):
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
             self._is_stopping = False
-            self._deliveries.begin()
-            atexit.register(self._stop_at_exit)
+            self._owner = os.getpid()
             try:
+                with may_be_refused():
+                    self._deliveries.begin()
+                atexit.register(self._stop_at_exit)
                 self._start_process()
             except BaseException:
+                self._owner = None
                 self._end()
                 raise
 
-    def stop(self) -> Event:
+    def stop(self: GatewayBase) -> Event:
         """Stops the gateway, within `drain_timeout`, and returns its event `stopped`. A second call returns the same.
 
         A gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
@@ -382,24 +390,25 @@ class Gateway(GatewayBase):
             with self._turn:
                 return self._running().stop(self._stop_timeout_s)
 
-    def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
+    def wait_until(self: GatewayBase, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
         the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
         with self._waiting():
             self._wait_for(f"`{until}`", lambda: self._running().has_reached(until), timeout_s)
 
-    def stats(self) -> Event:
+    def stats(self: GatewayBase) -> Event:
         """Returns the counters: the event `stats`."""
-        return self._ask(signal.SIGUSR1, "stats")
+        # At SIGUSR1, a person is also shown the subscriptions.
+        return self._ask(signal.SIGUSR2, "stats")
 
-    def reload(self) -> Event:
+    def reload(self: GatewayBase) -> Event:
         """Makes the gateway read the settings and the certificates again, and returns the event `settings`.
 
         Its `state` is `reloaded`, `unchanged`, or `rejected` with a `reason`. Then the last good settings stay in force.
         """
         return self._ask(signal.SIGHUP, "settings")
 
-    def replace(self) -> Event:
+    def replace(self: GatewayBase) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
 
         When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new one

@@ -17,18 +17,14 @@ from .errors import NotSentError, Outcome, OutcomeUnknownError, RefusedError
 
 #: The most bytes of requests that wait for their answers. One request may be larger.
 IN_FLIGHT_BYTES = 1024 * 1024
-
 #: Seconds to wait after a 503 that does not say how long, and the fewest and the most that are waited.
 RETRY_AFTER_S = 1.0
 RETRY_AFTER_MINIMUM_S = 0.1
 RETRY_AFTER_LIMIT_S = 60.0
-
 #: Seconds between two attempts to connect.
 PAUSE_S = 0.1
-
 #: Seconds before the same token is tried once more, because the gateway may not have read it yet.
 TOKEN_PAUSE_S = 0.5
-
 #: Finds another token than that of an endpoint: the endpoint with it, if there is one, and whether the gateway may not have
 #: read its token yet.
 Renewed = Callable[[Endpoint], tuple[Optional[Endpoint], bool]]

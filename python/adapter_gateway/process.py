@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import select
 import signal
 import subprocess
 import threading
@@ -19,9 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional, get_args
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
+from .waiting import wait_for
 
+#: An event as the gateway prints it. The page of reference lists the events and their fields.
 Event = dict[str, Any]
-"""An event as the gateway prints it. The page of reference lists the events and their fields."""
 
 Until = Literal["ready", "listening", "started"]
 """What to wait for.
@@ -31,23 +31,17 @@ are answered, perhaps with 503, because no hub is there yet. `started`: the gate
 they do not switch it on, and the gateway waits until they do.
 """
 
+#: How long a killed process may take to end: the kernel alone ends it, but the machine may be busy.
 KILL_TIMEOUT_S = 60.0
-"""How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
-
+#: How long who waits for an event also waits until the functions of the user have had it.
 DELIVERY_TIMEOUT_S = 5.0
-"""How long who waits for an event also waits until the functions of the user have had it."""
-
 LOG_LINES = 20
-
 #: The bytes of one read, which empties a pipe whatever its size: this is the most that Linux gives without privileges.
 _READ_BYTES = 1024 * 1024
-
 #: The option that names an inherited socket.
 _INHERITED = "--listen=fd:"
-
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
-
 #: The level that a line of the log begins with, behind the time of `--log-time`.
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
@@ -73,6 +67,7 @@ class Deliveries:
         self.raised: Optional[BaseException] = None
 
     def begin(self) -> None:
+        self._calls.clear()
         self.thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
         self.thread.start()
 
@@ -140,6 +135,8 @@ class GatewayProcess:
         self.listeners: list[Event] = []
         self.is_ready = False
         self.status: Optional[int] = None
+        #: Why nothing reads any more what it writes. It was asked to stop then.
+        self.failure: Optional[str] = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
         #: The last event of each name, and why the settings do not switch the gateway on.
         self.last: dict[str, Event] = {}
@@ -223,7 +220,7 @@ class GatewayProcess:
             how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
         elif self.status is not None and self.status < 0:
             how = f"was ended by signal {-self.status}"
-        reason = self.last.get("failed", {}).get("reason")
+        reason = self.failure or self.last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
     def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
@@ -249,51 +246,60 @@ class GatewayProcess:
     # What the thread does that reads.
 
     def _read(self) -> None:
-        streams = list(self._streams)
-        poll = select.poll()
-        for each in streams if self._pidfd is None else [*streams, self._pidfd]:
-            poll.register(each, select.POLLIN)
-        has_ended = False
-        while not has_ended:
-            found = [number for number, _ in poll.poll()]
-            with self._deliveries.changed:
-                for stream in [one for one in streams if self._take_in(one)]:
-                    poll.unregister(stream)
-                    streams.remove(stream)
-            # Where nothing tells of the end of the process, that of its streams does.
-            has_ended = not streams if self._pidfd is None else self._pidfd in found
+        try:
+            self._follow()
+        except BaseException as error:
+            # Nobody takes what the process writes any more.
+            self.failure = f"it could not be followed: {error!r}"
+            self.let_go()
         self._reap()
         self._on_end(self)
 
+    def _follow(self) -> None:
+        """Takes what the process writes, until it has ended."""
+        streams = set(self._streams)
+        ready: list[Any] = []
+        # Where nothing tells of the end of the process, that of its streams does.
+        while streams if self._pidfd is None else self._pidfd not in ready:
+            ready = wait_for([*streams] if self._pidfd is None else [*streams, self._pidfd])
+            with self._deliveries.changed:
+                streams -= {one for one in streams if self._take_in(one)}
+
     def _take_in(self, stream: Any) -> bool:
         """Takes what a stream has, and waits for nothing. Returns whether it has ended."""
-        data = stream.read(_READ_BYTES)
+        buffer, count = bytearray(_READ_BYTES), -1
+        with contextlib.suppress(BlockingIOError):
+            # gevent and eventlet make other ways to read wait.
+            count = os.readv(stream.fileno(), [buffer])
         take, rest = self._streams[stream]
-        *lines, rest = (rest + (data or b"")).split(b"\n")
+        *lines, rest = (rest + buffer[: max(0, count)]).split(b"\n")
         self._streams[stream] = (take, rest)
         for line in lines:
             take(line)
-        return bool(data == b"")
+        return count == 0
 
     def _reap(self) -> None:
         """Waits for the end of the process, and keeps its status."""
-        ended = None
+        status = None
         which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
         with contextlib.suppress(ChildProcessError):
             ended = os.waitid(*which, os.WEXITED)
+            if ended is not None:
+                status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
         with self._deliveries.changed:
-            for stream, (take, rest) in self._streams.items():
+            for stream in self._streams:
+                self._take_in(stream)
+                take, rest = self._streams[stream]
                 if rest:
                     take(rest)
                 stream.close()
-            if ended is not None:
-                status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-            else:
-                # SIGCHLD is ignored, or others wait for all children. What the process told last says it too.
-                told = 0 if "stopped" in self.last else self.last.get("failed", {}).get("status")
-                status = _UNKNOWN_STATUS if told is None else told
-            self.status = self._popen.returncode = status
+            # SIGCHLD is ignored, or others wait for all children, of whom gevent tells. What the process told last says
+            # it too.
+            told = 0 if "stopped" in self.last else self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
+            known = (status, self._popen.returncode, told)
+            self.status = self._popen.returncode = next(one for one in known if one is not None)
             self.is_ready = False
+            self.listeners = []
             if self._pidfd is not None:
                 os.close(self._pidfd)
             self._deliveries.changed.notify_all()
@@ -315,6 +321,9 @@ class GatewayProcess:
             self._disabled = event.get("reason", "")
         elif name in ("ready", "not-ready"):
             self.is_ready = name == "ready"
+            if self._disabled is not None:
+                # The settings may open what cannot be opened.
+                self._disabled = event.get("reason", "")
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
             self._deliveries.call(_log.warning, what, event["undelivered"])

@@ -17,12 +17,9 @@ from .errors import SettingsError
 
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
-
 _CURE = "`adapter-gateway enable` switches the gateway on"
-
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
-
 #: What a name is bound to: an expression, or `None` if only execution would tell.
 _Value = Optional[ast.expr]
 
@@ -40,11 +37,37 @@ def default_path() -> pathlib.Path:
     raise SettingsError("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
 
 
-def read_token(file: Path) -> str:
-    """Returns the token of a settings file, unless that switches the gateway off. Raises `SettingsError`.
+def is_enabled(settings: Optional[Path] = None) -> bool:
+    """Returns whether the settings switch the gateway on, such as the first state of a check box.
+
+    Raises `SettingsError` for a file that cannot be understood. Without a file, the gateway is off.
+    """
+    file = settings or default_path()
+    bindings = _read(file) if os.path.exists(file) else {}
+    return _literal(file, bindings, "OPEN_REST_API") is True and bool(_literal(file, bindings, "TOKEN"))
+
+
+def read_token(settings: Optional[Path] = None) -> str:
+    """Returns the token of the settings, unless they switch the gateway off. Raises `SettingsError`.
 
     A file with the token alone is enough for a client, which may be on another machine than the gateway.
     """
+    file = settings or default_path()
+    bindings = _read(file)
+    if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
+        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen; {_CURE}")
+    token = _literal(file, bindings, "TOKEN")
+    if token is None or token == "":
+        raise SettingsError(f"{file}: TOKEN is not set, or empty; {_CURE}")
+    if not isinstance(token, str):
+        raise SettingsError(f"{file}: TOKEN is not a string")
+    if any("\ud800" <= character <= "\udfff" for character in token):
+        raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
+    return token
+
+
+def _read(file: Path) -> dict[str, tuple[int, _Value]]:
+    """Returns what each name is bound to at the end, with its line."""
     try:
         # Without this flag, a FIFO is opened only when somebody writes to it.
         with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
@@ -64,17 +87,7 @@ def read_token(file: Path) -> str:
         raise SettingsError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
-    bindings = {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
-    if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
-        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen; {_CURE}")
-    token = _literal(file, bindings, "TOKEN")
-    if token is None or token == "":
-        raise SettingsError(f"{file}: TOKEN is not set, or empty; {_CURE}")
-    if not isinstance(token, str):
-        raise SettingsError(f"{file}: TOKEN is not a string")
-    if any("\ud800" <= character <= "\udfff" for character in token):
-        raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
-    return token
+    return {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
 
 
 def _literal(file: Path, bindings: dict[str, tuple[int, _Value]], name: str) -> object:

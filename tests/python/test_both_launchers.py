@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from typing import Any, Callable
@@ -218,8 +219,63 @@ def test_an_end_that_nobody_asked_for_is_an_event(kind, options):
     os.kill(gateway.pid, signal.SIGKILL)
     reason = "the gateway was ended by signal 9"
     wait_for(lambda: seen[-1] == {"event": "ended", "status": -9, "reason": reason, "restart_s": None})
+    assert seen[-2] == {"event": "not-ready", "reason": reason}
+    assert gateway.listeners == [] and not gateway.is_ready
+    for use in (lambda: gateway.url, lambda: gateway.socket and gateway.url, gateway.client):
+        with pytest.raises(GatewayEndedError, match=reason):
+            use() or gateway.url
     with pytest.raises(GatewayEndedError, match=reason):
         gateway.stop()
+
+
+class Shown:
+    """What a parent shows that follows three events alone."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] in ("ready", "not-ready", "disabled"):
+            text = event.get("reason", "on")
+            if self.texts[-1:] != [text]:
+                self.texts.append(text)
+        elif event["event"] in ("failed", "ended"):
+            assert event["reason"] == self.texts[-1]
+
+
+@both
+def test_an_address_that_is_taken_at_the_switch_on_is_shown(kind, options, settings):
+    settings.write_text("")
+    shown = Shown()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options["listen"] = f"127.0.0.1:{taken.getsockname()[1]}"
+        gateway = kind(until="started", on_event=shown, **options)
+        gateway.start()
+        settings.write_text(ENABLED)
+        wait_for(lambda: len(shown.texts) > 1)
+        with pytest.raises(GatewayError, match="cannot listen on"):
+            gateway.url  # noqa: B018
+        with pytest.raises(GatewayEndedError, match="status 4: cannot listen on"):
+            gateway.wait_until("ready", None)
+    off, taken, ended = shown.texts
+    assert "OPEN_REST_API" in off and taken.startswith("cannot listen on")
+    assert ended == f"the gateway ended with status 4: {taken}"
+
+
+@both
+def test_a_restart_that_fails_is_shown(kind, options, fake, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
+    fake()
+    shown = Shown()
+    gateway = kind(restart=True, on_event=shown, **options)
+    gateway.start()
+    fake("exit 4", ready="""echo '{"event":"failed","status":4,"reason":"no port"}'\n""")
+    os.killpg(gateway.pid, signal.SIGKILL)
+    wait_for(lambda: len(shown.texts) > 3)
+    with pytest.raises(GatewayEndedError, match="no port"):
+        gateway.stop()
+    told = ["on", "the gateway was ended by signal 9", "no port", "the gateway ended with status 4: no port"]
+    assert shown.texts[:4] == told
 
 
 @both

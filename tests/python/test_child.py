@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pathlib
@@ -12,12 +13,14 @@ import sys
 import threading
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import TIMEOUT_S
 from test_both_launchers import AsyncGateway, both, wait_for
 from test_launcher import wait_for_end
 
+import adapter_gateway
 from adapter_gateway import Gateway, GatewayEndedError, GatewayError
 
 HEAD = """
@@ -194,9 +197,64 @@ def test_a_thread_that_cannot_be_started_leaves_no_child(options, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     monkeypatch.setattr(subprocess, "Popen", made)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(GatewayError, match="can't start new thread"):
         Gateway(**options).start()
     wait_for_end(pids[0])
+    with pytest.raises(GatewayError, match="can't start new thread"):
+        asyncio.run(adapter_gateway.aio.Gateway(**options).start())
+
+
+def test_a_start_without_a_thread_can_be_repeated(options, monkeypatch):
+    seen: list[str] = []
+    gateway = Gateway(on_event=lambda event: seen.append(event["event"]), **options)
+    with monkeypatch.context() as patched, pytest.raises(GatewayError, match="no thread"):
+        patched.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("no thread")))
+        gateway.start()
+    with gateway:
+        assert seen == ["bus", "listening", "ready"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "for another processor, or damaged"),
+        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\x08\0\x01" + bytes(43), "for another processor, or damaged"),
+        (b"#!/nonexistent/loader\n", "without its loader or interpreter"),
+        (b"\0" * 100, "for another processor, or damaged"),
+    ],
+    ids=["empty", "processor", "loader", "zeros"],
+)
+def test_a_program_that_the_system_does_not_run(kind, options, tmp_path, monkeypatch, content, reason):
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    monkeypatch.setenv("ADAPTER_GATEWAY", str(program))
+    with pytest.raises(GatewayError, match=f"the program cannot be run: .*{program}.* .it is {reason}"):
+        kind(**options).start()
+    with pytest.raises(GatewayError, match=reason):
+        adapter_gateway.enable(options["settings"])
+    wait_for(lambda: not any("gateway" in thread.name for thread in threading.enumerate()))
+
+
+class Lost(BaseException):
+    """What ends a thread from outside, as GreenletExit does."""
+
+
+@both
+@pytest.mark.parametrize("error", [MemoryError, Lost])
+def test_what_ends_the_reading_thread_reaches_who_waits(kind, options, monkeypatch, error):
+    seen: list[str] = []
+    options["settings"].write_text("")
+    gateway = kind(on_event=lambda event: seen.append(event["event"]), until="started", **options)
+    gateway.start()
+    monkeypatch.setattr("adapter_gateway.process.wait_for", Mock(side_effect=error("no more")))
+    # The next event ends the wait that has begun.
+    threading.Timer(0.1, os.kill, (gateway.pid, signal.SIGHUP)).start()
+    with pytest.raises(GatewayEndedError, match="it could not be followed: .*no more"):
+        gateway.wait_until("ready", None)
+    assert gateway.stop()["event"] == "stopped" and gateway.status == 0
+    assert seen[-2:] == ["not-ready", "ended"]
 
 
 # Questions.
@@ -213,7 +271,7 @@ def answer(*_):
     time.sleep({pause_s})
     say(event="stats", n=next(numbers))
 
-signal.signal(signal.SIGUSR1, answer)
+signal.signal(signal.SIGUSR2, answer)
 say(event="ready")
 for _ in range({unasked}):
     say(event="stats", n="unasked")
@@ -327,6 +385,28 @@ def test_a_fork_is_told_that_it_cannot_wait(options):
             os._exit(0 if all(map(is_told, [*works, gateway.stop])) and gateway.url else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert gateway.stats()["accepted"] == 0
+
+
+BEHIND = """
+gateway = Gateway(**options)
+if os.fork():
+    os._exit(os.WEXITSTATUS(os.wait()[1]))
+with gateway:
+    print(gateway.stats()["accepted"], flush=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            gateway.start()
+        except GatewayError as error:
+            os._exit("belongs" in str(error))
+    print(os.WEXITSTATUS(os.waitpid(child, 0)[1]), flush=True)
+print(gateway.status, flush=True)
+"""
+
+
+def test_the_owner_is_who_starts(options):
+    """Daemons and servers fork between what makes the gateway and what starts it."""
+    assert run(BEHIND, options) == "0\n1\n0\n"
 
 
 def test_a_killed_child_ends_a_question(options):

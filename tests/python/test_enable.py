@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import stat
 
 import pytest
 
 import adapter_gateway
-from adapter_gateway import SettingsError
+from adapter_gateway import GatewayError, SettingsError, aio
 
 
 def test_a_file_is_made_and_switched_off_and_on(tmp_path):
@@ -21,6 +23,53 @@ def test_a_file_is_made_and_switched_off_and_on(tmp_path):
     assert settings.read_text() == made.replace("True", "False")
     adapter_gateway.enable(settings)
     assert settings.read_text() == made
+
+
+def test_asyncio_switches_too(tmp_path):
+    settings = tmp_path / "user_settings.py"
+
+    async def main() -> list[bool]:
+        await aio.enable(settings)
+        first = adapter_gateway.is_enabled(settings)
+        await aio.disable(settings)
+        return [first, adapter_gateway.is_enabled(settings)]
+
+    assert asyncio.run(main()) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (None, False),
+        ("", False),
+        ("OPEN_REST_API = True\n", False),
+        ("OPEN_REST_API = 1\nTOKEN = 't'\n", False),
+        ("OPEN_REST_API = True\nTOKEN = ''\n", False),
+        ("OPEN_REST_API = True\nTOKEN = 't'\n", True),
+    ],
+)
+def test_the_first_state_of_a_check_box_and_the_token(tmp_path, monkeypatch, text, state):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    settings = tmp_path / "adapter" / "user_settings.py"
+    settings.parent.mkdir()
+    if text is not None:
+        settings.write_text(text)
+    assert adapter_gateway.is_enabled() is adapter_gateway.is_enabled(settings) is state
+    if state:
+        assert adapter_gateway.read_token() == adapter_gateway.read_token(str(settings)) == "t"
+        settings.write_text(text + "def\n")
+        with pytest.raises(SettingsError, match=":3:"):
+            adapter_gateway.is_enabled()
+
+
+@pytest.mark.parametrize("error", [8, 11])
+def test_a_program_that_cannot_be_run_is_told(settings, monkeypatch, error):
+    def refused(*_, **__):
+        raise OSError(error, os.strerror(error), "program")
+
+    monkeypatch.setattr("subprocess.run", refused)
+    with pytest.raises(GatewayError, match=os.strerror(error)):
+        adapter_gateway.enable(settings)
 
 
 def test_the_file_of_serve_is_the_default(tmp_path, monkeypatch):

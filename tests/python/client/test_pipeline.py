@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rig import ACCEPT, answer, numbered, words
 
+from adapter_gateway import RefusedError
 from adapter_gateway.answers import AnswerReader, MalformedAnswer
 from adapter_gateway.endpoint import Endpoint
 from adapter_gateway.pipeline import Pipeline
@@ -25,6 +26,19 @@ def pipeline(count=0, in_flight=64, retry_s=30.0, reorder=False, answered=True):
 def sent(requests):
     """Returns the numbers of the messages in some requests."""
     return [int(part.split(b"}")[0]) for part in requests.split(b'"n":')[1:]]
+
+
+def test_an_error_shows_its_message():
+    made = pipeline()
+    made.add(("t", "hello"))
+    made.add(("t", {"content": "x" * 1000}))
+    made.requests(0)
+    made.receive(answer(400) + answer(422), 0)
+    text, mapping = made.outcomes()
+    with pytest.raises(RefusedError, match=r"; the message: \('t', 'hello'\) \(text as a payload is JSON already\)$"):
+        text.check()
+    with pytest.raises(RefusedError, match=r"; the message: \('t', \{'content': 'x{150,}$"):
+        mapping.check()
 
 
 def test_no_more_than_in_flight_is_sent():
