@@ -63,10 +63,11 @@ impl UnixListener {
             }
             bound => bound?,
         }
+        // From here on, a failure removes the file.
+        let listener = Self { socket, file: Some((path.to_owned(), identity(path)?)) };
         give_to_owner(path)?;
-        listen(&socket, backlog)?;
-        let identity = identity(path)?;
-        Ok(Self { socket, file: Some((path.to_owned(), identity)) })
+        listen(&listener.socket, backlog)?;
+        Ok(listener)
     }
 
     /// Listens at an abstract name (unix(7)), to which every process of the network namespace can connect.

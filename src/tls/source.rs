@@ -13,7 +13,7 @@ use super::certificate::{
     malformed, read_pair,
 };
 use super::issue::{RENEWED_BEFORE, issue};
-use crate::sys::draft::{Draft, PRIVATE_MODE};
+use crate::sys::draft::{Draft, PRIVATE_MODE, remove_abandoned};
 use crate::sys::retry::lock_directory;
 use crate::sys::secret_file::open_mode;
 
@@ -100,6 +100,7 @@ pub(super) fn load_self_signed(
     names: &[CertificateName],
     now: SystemTime,
 ) -> Result<LoadedCertificate, CertificateError> {
+    [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].iter().for_each(|file| remove_abandoned(&directory.join(file)));
     let mut wanted = Vec::new();
     add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()));
     add_new(&mut wanted, names.iter().cloned());

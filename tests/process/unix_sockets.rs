@@ -3,11 +3,14 @@
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 use crate::support::gateway::UNIX_URL;
+use crate::support::process::Refusal;
 use crate::support::{
-    ANY_PORT, Client, FINE, Fixture, Gateway, Message, Subscriber, assert_answered_during_a_stop, enabled, token,
+    ANY_PORT, Client, FINE, Fixture, Gateway, Message, Subscriber, assert_answered_during_a_stop, dead_endpoint,
+    enabled, token,
 };
 
 /// A directory, and the path of a socket in it.
@@ -95,6 +98,15 @@ fn a_path_that_cannot_be_is_4_with_the_reason() {
     assert!(refusal(&path.join("below")).contains("No such file or directory"));
     assert!(refusal(&directory.path().join("x".repeat(108))).contains("at most 107 bytes"));
     assert!(refusal(Path::new("/proc/gateway")).contains("cannot listen"));
+}
+
+#[test]
+fn a_socket_that_cannot_be_opened_to_the_end_leaves_no_file() {
+    let (directory, path) = socket_path();
+    let refusal = Refusal { call: libc::SYS_listen, argument: None, errno: Errno::MFILE };
+    let gateway = Gateway::serve().connect(&dead_endpoint()).listen_at(&path);
+    refusal.during(|| gateway.fail(4));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -50,8 +50,12 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     names.sort();
     assert_eq!(names, [AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE], "there is no other file");
 
+    // A process that was killed has left it behind.
+    let abandoned = directory.join(format!("{KEY_FILE}.4194304.new"));
+    fs::write(&abandoned, "").unwrap();
     let kept = source.load(now).unwrap();
     assert_eq!((&kept.identity.cert, kept.notices), (&made.identity.cert, Vec::new()));
+    assert!(!abandoned.exists());
 }
 
 #[test]
