@@ -26,7 +26,6 @@ __all__ = ["Client", "Gateway", "disable", "enable"]
 
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
-
 _Client = TypeVar("_Client", bound="Client")
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 _Result = TypeVar("_Result")
@@ -34,10 +33,8 @@ _Result = TypeVar("_Result")
 
 class Client(ClientBase):
     """Posts messages to a gateway. The arguments and the meaning of all methods are those of `adapter_gateway.Client`.
-
-    Several tasks of one event loop can use one client, and one event loop after the other. Up to 64 calls of `send` have
-    a connection of their own meanwhile, and further ones wait for it.
-    """
+    Several tasks of one event loop can use one client, and one event loop after the other. Up to 64 calls of `send`
+    have a connection of their own meanwhile, and further ones wait for it."""
 
     _loop: Optional[asyncio.AbstractEventLoop] = None
 
@@ -137,10 +134,8 @@ class _Sending:
                     await self._wait_for_room()
 
     def _take(self, message: Message) -> bool:
-        """Takes a message. Returns whether to let the other task work before the next one is taken.
-
-        That task alone reads, writes and closes, so no socket is closed while somebody waits for it.
-        """
+        """Takes a message. Returns whether to let the other task work before the next one is taken. That task alone
+        reads, writes and closes, so no socket is closed while somebody waits for it."""
         self._pipeline.add(message)
         self._gathered += 1
         # The task runs when the iterable takes its time.
@@ -259,10 +254,8 @@ class Gateway(blocking.GatewayBase):
             raise
 
     async def replace(self) -> Event:
-        """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
-
-        If it is cancelled, the old process stays, unless the new one has taken its place already.
-        """
+        """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does. If it is
+        cancelled, the old process stays, unless the new one has taken its place already."""
         try:
             return await _awaited(blocking.Gateway.replace)(self)
         except asyncio.CancelledError:

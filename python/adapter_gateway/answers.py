@@ -70,11 +70,8 @@ class Answer(NamedTuple):
 
 
 class AnswerReader:
-    """Finds the answers in the bytes of one connection.
-
-    Most answers are 200, and differ in their `Date` at most, once a second. So the last one is kept with its bytes, and
-    what repeats them is counted and not read again.
-    """
+    """Finds the answers in the bytes of one connection. Most answers are 200, and differ in their `Date` at most, once
+    a second. So the last one is kept with its bytes, and what repeats them is counted and not read again."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -82,10 +79,8 @@ class AnswerReader:
         self._accepted_data = b""
 
     def receive(self, data: bytes) -> list[tuple[Answer, int]]:
-        """Takes in what arrived. Returns the answers that it completes, in order, and how often each came.
-
-        Raises `MalformedAnswer`; the connection is of no use then.
-        """
+        """Takes in what arrived. Returns the answers that it completes, in order, and how often each came. Raises
+        `MalformedAnswer`; the connection is of no use then."""
         if self._held:
             data = self._held + data
         found: list[tuple[Answer, int]] = []

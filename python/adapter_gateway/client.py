@@ -31,7 +31,6 @@ RETRY_S = 30.0
 IN_FLIGHT = 64
 #: Seconds that the iterable may take to give messages, before the second thread does the work meanwhile.
 _LINGER_S = 0.002
-
 _Self = TypeVar("_Self", bound="ClientBase")
 
 
@@ -58,12 +57,9 @@ class ClientBase:
         """Returns a client for the gateway of a settings file, by default the user's, which is never executed.
 
         The token is the one of the settings. The address is `https://localhost:12358`, or that of `url` or `socket`.
-        The certificate of an https address is `gateway-cert.pem` beside the settings, or `certificate`.
-
-        When the gateway refuses the token, the file is read again, once for each of its changes. With another token in it,
-        the message is sent again.
-
-        Raises `SettingsError`.
+        The certificate of an https address is `gateway-cert.pem` beside the settings, or `certificate`. When the gateway
+        refuses the token, the file is read again, once for each of its changes. With another token in it, the message is
+        sent again. Raises `SettingsError`.
         """
         if url is not None and socket is not None:
             raise ValueError("url and socket exclude each other")
@@ -102,25 +98,20 @@ class Client(ClientBase):
     `address` is the URL of the gateway (`https://localhost:12358/api/message`, where the path may be missing), or the
     path of its Unix socket (also as `unix:PATH`). `certificate` is the file that the gateway's certificate is verified
     with, `gateway-cert.pem` beside the settings; without it, the authorities that the system trusts count. There is no
-    way to switch the verification off. Proxies in the environment are not used.
-
-    `timeout_s` is how long a connection may take to be made, and an answer to come, a day at most.
+    way to switch the verification off. Proxies in the environment are not used. `timeout_s` is how long a connection may
+    take to be made, and an answer to come, a day at most.
 
     Several threads can use one client: each call of `send` and each `send_many` has a connection of its own meanwhile,
     and connections are kept for the next call. Messages of one thread stay in order. A client that a forked child
-    process inherits makes connections of its own there.
-
-    Raises `ValueError` for an address, a token or a certificate that cannot be right. It connects with the first
-    message.
+    process inherits makes connections of its own there. Raises `ValueError` for an address, a token or a certificate that
+    cannot be right. It connects with the first message.
     """
 
     def send(self, topic: str, payload: Payload) -> None:
         """Posts a message, and returns when the gateway has accepted it. `payload` is an object or its JSON text.
-
         Raises `RefusedError` (nothing was published), `NotSentError` (the gateway did not get the message), and
         `OutcomeUnknownError` (no answer came, so the message may have been published). It is never sent twice: only
-        where a kept connection ended before the request was written to its end is it written to a new one.
-        """
+        where a kept connection ended before the request was written to its end is it written to a new one."""
         run(self._post(topic, payload, block))
 
     def send_many(
@@ -145,9 +136,8 @@ class Client(ClientBase):
         that were taken and not sent; at the beginning it is raised at once.
 
         An exception of the iterable, and `TypeError` or `ValueError` for a message that is no JSON, is raised after
-        the outcomes of all messages before it.
-
-        If the loop over the outcomes is left early, the connection is closed, and what was in flight is unknown.
+        the outcomes of all messages before it. If the loop over the outcomes is left early, the connection is closed, and
+        what was in flight is unknown.
         """
         return _Sending(Work(self._pool, in_flight, retry_s, reorder)).run(iter(messages))
 
@@ -163,11 +153,9 @@ class Client(ClientBase):
 
 
 class _Sending:
-    """The turns of the two threads at one work: who has the baton does it.
-
-    The caller has it while it waits for answers. While it is in the iterable, the second thread may have it. A generator
-    can be finalised at any place of any thread. So its end waits for nothing, and takes no lock that is held.
-    """
+    """The turns of the two threads at one work: who has the baton does it. The caller has it while it waits for
+    answers. While it is in the iterable, the second thread may have it. A generator can be finalised at any place of
+    any thread. So its end waits for nothing, and takes no lock that is held."""
 
     def __init__(self, work: Work) -> None:
         self._work = work

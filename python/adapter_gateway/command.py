@@ -27,8 +27,6 @@ _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
 #: How long a command may take that changes the settings.
 _SWITCH_TIMEOUT_S = 60.0
-
-
 #: What the text of the system leaves open, of a file that is there.
 _HINTS: dict[Optional[int], str] = {
     errno.ENOEXEC: " (it is for another processor, or damaged)",
@@ -37,14 +35,10 @@ _HINTS: dict[Optional[int], str] = {
 
 
 def find_binary() -> pathlib.Path:
-    """Returns the path of the program `adapter-gateway`.
-
-    The environment variable `ADAPTER_GATEWAY`, a path or the name of a command, comes before all else. Then come the
-    places where pip and other installers put the program: in a virtual environment, with `--user`, `--target` and
-    `--prefix`. Last come the folders of `PATH`.
-
-    Raises `BinaryNotFoundError` if the variable names no program, or if no place has one.
-    """
+    """Returns the path of the program `adapter-gateway`. The environment variable `ADAPTER_GATEWAY`, a path or the name of
+    a command, comes before all else. Then come the places where pip and other installers put the program: in a virtual
+    environment, with `--user`, `--target` and `--prefix`. Last come the folders of `PATH`. Raises `BinaryNotFoundError`
+    if the variable names no program, or if no place has one."""
     named = os.environ.get(_VARIABLE)
     if named:
         found = shutil.which(named)
@@ -76,10 +70,9 @@ def enable(settings: Optional[Path] = None) -> None:
     """Switches the gateway on in the user settings, by default in the file that `adapter-gateway serve` reads.
 
     It makes a random token where there is none, and the file and its folder where they are missing. Nothing else of the
-    file changes, and a gateway that runs follows within a second. This runs `adapter-gateway enable`.
-
-    Raises `SettingsError` if the file stays as it is. The text has the place, and what to write by hand. Another
-    `GatewayError` says why the program cannot be run.
+    file changes, and a gateway that runs follows within a second. This runs `adapter-gateway enable`. Raises
+    `SettingsError` if the file stays as it is, with the place and what to write by hand, and another `GatewayError` if the
+    program cannot be run.
     """
     _switch("enable", settings)
 
@@ -113,16 +106,13 @@ def may_be_refused() -> Iterator[None]:
 
 
 Texts = Optional[Union[str, Sequence[str]]]
-
 #: Where to listen: as on the command line, or a listening socket, which stays with who made it.
 _Place = Union[str, socket.socket]
 
 
 class GatewayOptions(TypedDict, total=False):
     """The options of `adapter-gateway serve`, by their names. Those that are left out, or `None`, keep their defaults.
-
-    An option that can be repeated takes one value or several. Times are in seconds.
-    """
+    An option that can be repeated takes one value or several. Times are in seconds."""
 
     settings: Optional[Path]
     listen: Optional[Union[_Place, Sequence[_Place]]]
@@ -163,13 +153,10 @@ _FILES = ("settings", "tls_cert", "tls_key", "cert_dir")
 
 def with_absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options for a process whose directory may change before a file is used once more."""
-    absolute: dict[str, Any] = {name: os.path.abspath(options[name]) for name in _FILES if options.get(name)}
-    places = options.get("listen")
-    if places:
-        absolute["listen"] = [
-            _absolute(one) for one in ([places] if isinstance(places, (str, socket.socket)) else places)
-        ]
-    return {**options, **absolute}
+    absolute = {name: os.path.abspath(options[name]) for name in _FILES if options.get(name)}
+    places = options.get("listen") or []
+    listed = [places] if isinstance(places, (str, socket.socket)) else places
+    return {**options, **absolute, "listen": [_absolute(one) for one in listed]}
 
 
 def _absolute(place: _Place) -> _Place:
@@ -191,10 +178,8 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
 
 def texts(value: Any) -> list[str]:
     """Returns the texts of an option's value, or of its values."""
-    if isinstance(value, (str, os.PathLike)):
-        return [os.fspath(value)]
-    if isinstance(value, (int, float)):
-        return [str(value)]
     if isinstance(value, socket.socket):
         return [f"fd:{value.fileno()}"]
+    if isinstance(value, (str, os.PathLike, int, float)):
+        return [os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
     return [text for one in value for text in texts(one)]

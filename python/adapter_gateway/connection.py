@@ -1,6 +1,5 @@
-"""Connections to the gateway, over sockets that never block once they are made, and what `send_many` does on them.
-
-What takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
+"""Connections to the gateway, over sockets that never block once they are made, and what `send_many` does on them. What
+takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from .settings import read_token
 from .waiting import wait_for
 
 _Result = TypeVar("_Result")
-
 READ_BYTES = 64 * 1024
 #: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
 #: whole is of no use to the server.

@@ -135,10 +135,8 @@ class Endpoint:
         return other
 
     def tls_context(self) -> Optional[ssl.SSLContext]:
-        """Returns what a new connection verifies the gateway with; `None` without TLS.
-
-        The certificate is read anew each time: the gateway renews its own. Raises `OSError`, which names the file.
-        """
+        """Returns what a new connection verifies the gateway with; `None` without TLS. The certificate is read anew
+        each time: the gateway renews its own. Raises `OSError`, which names the file."""
         if not self.is_tls:
             return None
         if self.certificate is not None:
@@ -153,10 +151,8 @@ class Endpoint:
 
 
 def content(topic: str, payload: Payload) -> bytes:
-    """Returns what follows the head of an endpoint in the request that posts a message.
-
-    Raises `TypeError` or `ValueError` if the message has no form in JSON.
-    """
+    """Returns what follows the head of an endpoint in the request that posts a message. Raises `TypeError` or
+    `ValueError` if the message has no form in JSON."""
     try:
         if isinstance(payload, (str, bytes)):
             given = payload.encode() if isinstance(payload, str) else payload

@@ -42,7 +42,10 @@ class SendError(GatewayError):
 
 
 class RefusedError(SendError):
-    """The gateway answered with an error, and published nothing. What the answer says is here (RFC 9457)."""
+    """The gateway answered with an error, and published nothing. The answer (RFC 9457) says its `status`, such as 422; its
+    `type`, such as `urn:adapter-gateway:problem:not-a-message`; in `detail` what is wrong, in a sentence; in `pointer` the
+    place in the message (RFC 6901), such as `/payload/content`, if the fault has one; and with each 503 in `retry_after_s`
+    the seconds after which the gateway wants to be asked again."""
 
     def __init__(
         self,
@@ -55,23 +58,13 @@ class RefusedError(SendError):
     ) -> None:
         place = f" (at {pointer})" if pointer else ""
         super().__init__(f"{status} {type}: {detail}{place}", message)
-        #: The status of the answer, such as 422.
-        self.status = status
-        #: The type of the problem, such as `urn:adapter-gateway:problem:not-a-message`.
-        self.type = type
-        #: What is wrong, in a sentence.
-        self.detail = detail
-        #: The place in the message (RFC 6901), such as `/payload/content`, if the fault has one.
-        self.pointer = pointer
-        #: The seconds after which the gateway wants to be asked again. Every 503 has them.
-        self.retry_after_s = retry_after_s
+        self.status, self.type, self.detail = status, type, detail
+        self.pointer, self.retry_after_s = pointer, retry_after_s
 
 
 class NotSentError(SendError, ConnectionError):
-    """The gateway did not get the message: no connection could be made, or it ended before the last byte was sent.
-
-    It is safe to send the message again.
-    """
+    """The gateway did not get the message: no connection could be made, or it ended before the last byte was sent. It
+    is safe to send the message again."""
 
     def __init__(self, text: str, messages: Sequence[Message] = ()) -> None:
         super().__init__(text, messages[0] if messages else None)
@@ -80,18 +73,14 @@ class NotSentError(SendError, ConnectionError):
 
 
 class OutcomeUnknownError(SendError, ConnectionError):
-    """The message was sent, and no answer came: the connection broke, the time was over, or a proxy got none.
-
-    The gateway may have published the message, or not. The client never sends such a message again by itself, since
-    it could arrive twice.
-    """
+    """The message was sent, and no answer came: the connection broke, the time was over, or a proxy got none. The
+    gateway may have published the message, or not. The client never sends such a message again by itself, since it
+    could arrive twice."""
 
 
 class Outcome:
-    """What became of one message of `send_many`: it was accepted, it was refused, or nobody knows.
-
-    It is true in a condition if the message was accepted.
-    """
+    """What became of one message of `send_many`: it was accepted, it was refused, or nobody knows. It is true in a
+    condition if the message was accepted."""
 
     __slots__ = ("message", "error")
 
@@ -144,12 +133,10 @@ class GatewayProcessError(GatewayError):
 
 
 class GatewayEndedError(GatewayProcessError):
-    """The process ended, and nobody had asked it to, or it did not end in time and was killed.
-
-    `status` is the exit status, or the negative number of the signal that ended the process. The statuses of a start
-    that fails are 2 for wrong options, 3 for a certificate or an endpoint that cannot be used, 4 for an address that
-    cannot be listened on, and 5 if io_uring was asked for and is not available.
-    """
+    """The process ended, and nobody had asked it to, or it did not end in time and was killed. `status` is the exit
+    status, or the negative number of the signal that ended the process. The statuses of a start that fails are 2 for
+    wrong options, 3 for a certificate or an endpoint that cannot be used, 4 for an address that cannot be listened on,
+    and 5 if io_uring was asked for and is not available."""
 
     def __init__(self, what: str, status: Optional[int], reason: Optional[str], log: Sequence[str]) -> None:
         super().__init__(what, reason, log)

@@ -33,7 +33,6 @@ _FIRST_PAUSE_S, _PAUSE_LIMIT_S = 0.5, 60.0
 _STABLE_S = 60.0
 
 _log = logging.getLogger("adapter_gateway")
-
 _Client = TypeVar("_Client", bound=ClientBase)
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 
@@ -57,9 +56,7 @@ class GatewayBase:
         `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         With `restart`, a gateway that ends although nobody asked it to is started again, after pauses of a minute at most.
-        The other arguments are the options of `adapter-gateway serve`.
-
-        Raises `TypeError` for an option that `serve` does not have.
+        The other arguments are the options of `adapter-gateway serve`; `TypeError` is raised for one that it does not have.
         """
         unknown = sorted(set(options) - GatewayOptions.__optional_keys__)
         if unknown:
@@ -92,10 +89,8 @@ class GatewayBase:
 
     @property
     def url(self) -> str:
-        """Where messages are posted: the URL of the first listening socket.
-
-        Raises `GatewayDisabledError` while the settings do not switch the gateway on, and `GatewayEndedError`.
-        """
+        """Where messages are posted: the URL of the first listening socket. Raises `GatewayDisabledError` while the
+        settings do not switch the gateway on, and `GatewayEndedError`."""
         url = str(self._first_listener()["url"])
         # No client connects to all addresses at once, and no certificate names them.
         return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
@@ -112,10 +107,8 @@ class GatewayBase:
 
     @property
     def certificate(self) -> Optional[pathlib.Path]:
-        """The certificate that clients trust: the one that the gateway makes for itself.
-
-        There is none with `plain`, and none with `tls_cert`, where clients trust whoever signed that certificate.
-        """
+        """The certificate that clients trust: the one that the gateway makes for itself. There is none with `plain`,
+        and none with `tls_cert`, where clients trust whoever signed that certificate."""
         if self._options.get("plain") or self._options.get("tls_cert") is not None:
             return None
         return pathlib.Path(self._options.get("cert_dir") or self._settings().parent, CERTIFICATE)
@@ -127,10 +120,8 @@ class GatewayBase:
 
     @property
     def status(self) -> Optional[int]:
-        """The exit status, the negative number of the signal that ended the process, or `None` while it runs.
-
-        It is 255 if nobody knows it, because this process ignores SIGCHLD, or other code in it waits for all children.
-        """
+        """The exit status, the negative number of the signal that ended the process, or `None` while it runs. It is 255
+        if nobody knows it, because this process ignores SIGCHLD, or other code in it waits for all children."""
         return self._running().status
 
     @property
@@ -161,10 +152,8 @@ class GatewayBase:
         timeout_s: Optional[float],
         process: Optional[GatewayProcess] = None,
     ) -> None:
-        """Waits for what this process brings about, or the one that counts, whichever that is.
-
-        Raises an error if it has not come in time, or can no longer come, and what a function of the user raised.
-        """
+        """Waits for what this process brings about, or the one that counts, whichever that is. Raises an error if it
+        has not come in time, or can no longer come, and what a function of the user raised."""
         deliveries = self._deliveries
 
         def is_over() -> bool:
@@ -216,10 +205,8 @@ class GatewayBase:
 
     def _spawned(self) -> GatewayProcess:
         # No event comes before the process is known.
-        with self._deliveries.changed:
-            told = (self._deliveries, self._take, self._on_log, self._take_end)
-            with may_be_refused():
-                self._starting = GatewayProcess(self._command(), *told)
+        with self._deliveries.changed, may_be_refused():
+            self._starting = GatewayProcess(self._command(), self._deliveries, self._take, self._on_log, self._take_end)
             return self._starting
 
     def _put(self, process: GatewayProcess) -> None:
@@ -359,20 +346,18 @@ class Gateway(GatewayBase):
             self.stop()
 
     def start(self: GatewayBase) -> None:
-        """Starts the gateway, and waits until it is where `until` says.
-
-        Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
-        do not switch it on, and `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over.
-        """
+        """Starts the gateway, and waits until it is where `until` says. Raises `BinaryNotFoundError`,
+        `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings do not switch it on, and
+        `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over."""
         with self._waiting(), self._turn:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
             self._is_stopping = False
+            with may_be_refused():
+                self._deliveries.begin()
             self._owner = os.getpid()
+            atexit.register(self._stop_at_exit)
             try:
-                with may_be_refused():
-                    self._deliveries.begin()
-                atexit.register(self._stop_at_exit)
                 self._start_process()
             except BaseException:
                 self._owner = None
@@ -380,11 +365,9 @@ class Gateway(GatewayBase):
                 raise
 
     def stop(self: GatewayBase) -> Event:
-        """Stops the gateway, within `drain_timeout`, and returns its event `stopped`. A second call returns the same.
-
-        A gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
-        gateway has ended in another way.
-        """
+        """Stops the gateway, within `drain_timeout`, and returns its event `stopped`. A second call returns the same. A
+        gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
+        gateway has ended in another way."""
         with self._waiting():
             self._give_up()
             with self._turn:
@@ -402,19 +385,15 @@ class Gateway(GatewayBase):
         return self._ask(signal.SIGUSR2, "stats")
 
     def reload(self: GatewayBase) -> Event:
-        """Makes the gateway read the settings and the certificates again, and returns the event `settings`.
-
-        Its `state` is `reloaded`, `unchanged`, or `rejected` with a `reason`. Then the last good settings stay in force.
-        """
+        """Makes the gateway read the settings and the certificates again, and returns the event `settings`. Its `state`
+        is `reloaded`, `unchanged`, or `rejected` with a `reason`. Then the last good settings stay in force."""
         return self._ask(signal.SIGHUP, "settings")
 
     def replace(self: GatewayBase) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
-
-        When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new one
-        does not start, the old one stays, and an error of `start` is raised. All that `listen` has must be sockets of this
-        process, or `fd:N`, so that both can accept from them.
-        """
+        When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new
+        one does not start, the old one stays, and an error of `start` is raised. All that `listen` has must be sockets
+        of this process, or `fd:N`, so that both can accept from them."""
         with self._waiting(), self._turn:
             old = self._running()
             if old.status is not None:
@@ -426,9 +405,7 @@ class Gateway(GatewayBase):
             return old.stop(self._stop_timeout_s)
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
-        """Returns a client for the first listening socket, with the token of the settings.
-
-        `certificate` is what the client trusts with `tls_cert`, if it is not an authority of the system. Raises
-        `GatewayDisabledError` and `SettingsError`.
-        """
+        """Returns a client for the first listening socket, with the token of the settings. `certificate` is what the
+        client trusts with `tls_cert`, if it is not an authority of the system. Raises `GatewayDisabledError` and
+        `SettingsError`."""
         return self._client(Client, certificate, timeout_s)

@@ -1,13 +1,13 @@
 """The messages of one `send_many`: which are to be sent, which wait for their answer, what became of each, and when the
-next attempt is made.
-
-Nothing here reads a socket or a clock. The order of the messages is kept: what is sent again is sent before what comes
-behind it, and a message that the gateway refused for the moment is not sent again once one behind it was accepted.
+next attempt is made. Nothing here reads a socket or a clock. The order of the messages is kept: what is sent again is
+sent before what comes behind it, and a message that the gateway refused for the moment is not sent again once one
+behind it was accepted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections import deque
 from typing import Callable, Optional
 
@@ -286,12 +286,12 @@ class Pipeline:
 
     def _refuse_all(self, denied: RefusedError) -> None:
         self._overtaken()
-        told = (denied.status, denied.type, denied.detail, denied.pointer, denied.retry_after_s)
         # Another thread, which takes messages, may do the same.
         with contextlib.suppress(IndexError):
             while True:
                 entry = self._unsent.popleft()
-                entry.error = RefusedError(*told, entry.message)
+                entry.error = copy.copy(denied)
+                entry.error.message = entry.message
                 entry.is_done = True
 
     def _send_anew(self) -> None:
@@ -299,10 +299,8 @@ class Pipeline:
         self._sent.clear()
 
     def broken(self, written: int, reason: str, now: float) -> None:
-        """Ends the connection, of which the kernel took so many bytes.
-
-        A request that was not written to its end cannot be complete at the server, and is sent anew.
-        """
+        """Ends the connection, of which the kernel took so many bytes. A request that was not written to its end cannot
+        be complete at the server, and is sent anew."""
         if self._is_new and not self.answered:
             self.failed(reason, now)
         sent = self._sent

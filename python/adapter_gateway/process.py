@@ -23,13 +23,10 @@ from .waiting import wait_for
 #: An event as the gateway prints it. The page of reference lists the events and their fields.
 Event = dict[str, Any]
 
+#: What to wait for. `ready`: a message that is posted is taken, because the gateway listens and the bus is connected.
+#: `listening`: requests are answered, perhaps with 503, because no hub is there yet. `started`: the gateway has read the
+#: settings and listens, or they do not switch it on, and the gateway waits until they do.
 Until = Literal["ready", "listening", "started"]
-"""What to wait for.
-
-`ready`: a message that is posted is taken, because the gateway listens and the bus is connected. `listening`: requests
-are answered, perhaps with 503, because no hub is there yet. `started`: the gateway has read the settings and listens, or
-they do not switch it on, and the gateway waits until they do.
-"""
 
 #: How long a killed process may take to end: the kernel alone ends it, but the machine may be busy.
 KILL_TIMEOUT_S = 60.0
@@ -46,7 +43,6 @@ _UNKNOWN_STATUS = 255
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
-
 #: What tells gateways of the end of this process. A fork gives up its copies, which would keep them alive.
 _stdins: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -67,7 +63,6 @@ class Deliveries:
         self.raised: Optional[BaseException] = None
 
     def begin(self) -> None:
-        self._calls.clear()
         self.thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
         self.thread.start()
 
@@ -123,11 +118,9 @@ class GatewayProcess:
         on_log: Optional[Callable[[str], object]],
         on_end: Callable[[GatewayProcess], None],
     ) -> None:
-        """Starts the process, which inherits the sockets that it is to listen on.
-
-        `on_event` gets each event, with the lock held. `on_log` gets each line of the log, as a function of the user.
-        `on_end` is called at the end of the thread that reads.
-        """
+        """Starts the process, which inherits the sockets that it is to listen on. `on_event` gets each event, with the
+        lock held. `on_log` gets each line of the log, as a function of the user. `on_end` is called at the end of the
+        thread that reads."""
         self._deliveries = deliveries
         self._on_event = on_event
         self._on_log = on_log
@@ -190,10 +183,8 @@ class GatewayProcess:
         self._stdin.close()
 
     def stop(self, timeout_s: float) -> Event:
-        """Stops the process, and returns its last event. Raises an error if it ended in another way.
-
-        A process that does not stop is asked once more after this time, and is killed after twice this time.
-        """
+        """Stops the process, and returns its last event. Raises an error if it ended in another way. A process that
+        does not stop is asked once more after this time, and is killed after twice this time."""
         # The end of standard input asks once. A signal would count as the second request, which ends the process at
         # once, if a service manager has sent its own to all processes.
         self.let_go()

@@ -16,12 +16,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest) -> Iterator[testing.GatewayForTests]:
-    """A gateway with a hub, a token and a settings file of its own, on free ports.
-
-    `@pytest.mark.gateway(...)` has its options, which are those of `adapter-gateway serve`.
-    """
-    options: dict[str, Any] = {}
-    for marker in reversed(list(request.node.iter_markers("gateway"))):
-        options.update(marker.kwargs)
+    """A gateway with a hub, a token and a settings file of its own, on free ports. `@pytest.mark.gateway(...)` has its
+    options, which are those of `adapter-gateway serve`."""
+    markers = reversed(list(request.node.iter_markers("gateway")))
+    options: dict[str, Any] = {name: value for marker in markers for name, value in marker.kwargs.items()}
     with testing.gateway(**options) as running:
         yield running

@@ -38,20 +38,16 @@ def default_path() -> pathlib.Path:
 
 
 def is_enabled(settings: Optional[Path] = None) -> bool:
-    """Returns whether the settings switch the gateway on, such as the first state of a check box.
-
-    Raises `SettingsError` for a file that cannot be understood. Without a file, the gateway is off.
-    """
+    """Returns whether the settings switch the gateway on, such as the first state of a check box. Raises
+    `SettingsError` for a file that cannot be understood. Without a file, the gateway is off."""
     file = settings or default_path()
     bindings = _read(file) if os.path.exists(file) else {}
     return _literal(file, bindings, "OPEN_REST_API") is True and bool(_literal(file, bindings, "TOKEN"))
 
 
 def read_token(settings: Optional[Path] = None) -> str:
-    """Returns the token of the settings, unless they switch the gateway off. Raises `SettingsError`.
-
-    A file with the token alone is enough for a client, which may be on another machine than the gateway.
-    """
+    """Returns the token of the settings, unless they switch the gateway off. Raises `SettingsError`. A file with the
+    token alone is enough for a client, which may be on another machine than the gateway."""
     file = settings or default_path()
     bindings = _read(file)
     if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:

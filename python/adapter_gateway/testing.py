@@ -58,11 +58,9 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
 
 @contextlib.contextmanager
 def gateway(**options: Unpack[GatewayOptions]) -> Iterator[GatewayForTests]:
-    """Runs a gateway from the beginning of a `with` block to its end.
-
-    The arguments are the options of `adapter-gateway serve`, as `Gateway` takes them. By default the gateway speaks http.
-    Its events and its log go to the logger `adapter_gateway`, which pytest shows if the test fails.
-    """
+    """Runs a gateway from the beginning of a `with` block to its end. The arguments are the options of `adapter-gateway
+    serve`, as `Gateway` takes them. By default the gateway speaks http. Its events and its log go to the logger
+    `adapter_gateway`, which pytest shows if the test fails."""
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-") as folder, contextlib.ExitStack() as stack:
         stack.callback(_log.setLevel, _log.level)
         _log.setLevel(logging.INFO)
@@ -80,7 +78,6 @@ class GatewayForTests:
 
     #: It posts to the gateway.
     client: Client
-
     #: Where publishers and subscribers connect to the hub.
     hub_publishers: str
     hub_subscribers: str
@@ -116,9 +113,7 @@ class GatewayForTests:
 
     def messages(self, topic: str = "", timeout_s: float = 5.0) -> Iterator[tuple[str, Any]]:
         """Returns an iterator over all messages since the start whose topic begins with this one, as topic and payload.
-
-        If the next one does not come within this time, it raises `GatewayTimeoutError`.
-        """
+        If the next one does not come within this time, it raises `GatewayTimeoutError`."""
         position, others = 0, 0
         end = time.monotonic() + timeout_s
         while self._has_received(position + 1, end):
@@ -136,9 +131,7 @@ class GatewayForTests:
     def wait_for_subscriptions(self, count: int, timeout_s: float = 5.0) -> None:
         """Waits until the hub has this many topics that subscribers of the test's own have subscribed to, so that they
         miss no message that is posted afterwards. The same topic counts once, and `""` never, which the fixture has.
-
-        Raises `GatewayTimeoutError`.
-        """
+        Raises `GatewayTimeoutError`."""
         end = time.monotonic() + timeout_s
         while (seen := self.launcher.stats()["subscriptions"]) <= count:
             if time.monotonic() > end:
@@ -156,14 +149,10 @@ class GatewayForTests:
         bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
         self.hub_publishers, self.hub_subscribers = bound[-2:]
         listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
-        command = ["sh", "-c", _WITH_STDIN, "sh", *listen]
-        pipe, none = subprocess.PIPE, subprocess.DEVNULL
-        with subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=none, encoding="utf-8", start_new_session=True
-        ) as subscriber:
-            reader = threading.Thread(
-                target=self._receive, args=(subscriber.stdout,), name="adapter_gateway.testing", daemon=True
-            )
+        pipe, command = subprocess.PIPE, ["sh", "-c", _WITH_STDIN, "sh", *listen]
+        streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}
+        with subprocess.Popen(command, start_new_session=True, **streams) as subscriber:
+            reader = threading.Thread(target=self._receive, args=(subscriber.stdout,), daemon=True)
             reader.start()
             try:
                 self.launcher.wait_until("ready", START_TIMEOUT_S)

@@ -19,11 +19,16 @@ from adapter_gateway import GatewayDisabledError, GatewayEndedError, GatewayErro
 from adapter_gateway.aio import Gateway
 
 
+def arguments(method):
+    _, *others = inspect.signature(method).parameters.values()
+    return others
+
+
 def test_both_have_the_same_names_and_arguments():
     for name, one in inspect.getmembers(adapter_gateway.Gateway, callable):
         if not name.startswith("_"):
             other = getattr(Gateway, name)
-            assert inspect.signature(one).parameters == inspect.signature(other).parameters, name
+            assert arguments(one) == arguments(other), name
             assert inspect.iscoroutinefunction(other) == (name != "client"), name
 
 

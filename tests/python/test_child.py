@@ -208,7 +208,8 @@ def test_a_start_without_a_thread_can_be_repeated(options, monkeypatch):
     seen: list[str] = []
     gateway = Gateway(on_event=lambda event: seen.append(event["event"]), **options)
     with monkeypatch.context() as patched, pytest.raises(GatewayError, match="no thread"):
-        patched.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("no thread")))
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no thread")))
+        patched.setattr("adapter_gateway.process.DELIVERY_TIMEOUT_S", TIMEOUT_S)
         gateway.start()
     with gateway:
         assert seen == ["bus", "listening", "ready"]
