@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::http::h1::RequestFault;
 use crate::http::h1::fields::MediaType;
 use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
+use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
 use crate::message::publish::Unavailable;
 use crate::sync::counting::counted_enum;
@@ -49,6 +49,9 @@ impl Status {
 /// Bytes of a `Content-Type` that are sent back: more than that of any usual client has.
 const SHOWN_BYTES: usize = 64;
 
+/// Most documents are shorter than this.
+const DOCUMENT_BYTES: usize = 256;
+
 /// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -89,7 +92,7 @@ impl Problem {
     }
 
     /// Returns the status, the last part of the type, and the detail.
-    fn row(&self) -> (Status, &'static str, Cow<'static, str>) {
+    fn row(&self) -> (Status, &'static str, Cow<'_, str>) {
         match self {
             Self::Request(RequestFault::Malformed(fault)) => {
                 (Status::BadRequest, "malformed-request", fault.to_string().into())
@@ -136,8 +139,8 @@ impl Problem {
                 let (kind, why) = (reason.kind(), reason.reason());
                 (Status::ServiceUnavailable, kind, format!("{why}; nothing was published").into())
             }
-            Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.to_string().into()),
-            Self::Message(fault) => (Status::UnprocessableContent, "not-a-message", fault.to_string().into()),
+            Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.reason()),
+            Self::Message(fault) => (Status::UnprocessableContent, "not-a-message", fault.reason()),
             Self::Timeout(part) => {
                 (Status::RequestTimeout, "timeout", format!("the {part} took too long to arrive").into())
             }
@@ -172,7 +175,7 @@ impl Problem {
     /// terminal.
     pub(super) fn document(&self) -> (Status, String) {
         let (status, kind, detail) = self.row();
-        let mut document = String::with_capacity(256);
+        let mut document = String::with_capacity(DOCUMENT_BYTES);
         for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
             document.push_str(part);
         }
@@ -193,7 +196,7 @@ impl Problem {
 
 /// Appends `text` as a JSON string (RFC 8259 §7).
 fn push_quoted(document: &mut String, text: &str) {
-    if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
+    if all_bytes(text.as_bytes(), |byte| (byte >= b' ') & (byte != b'"') & (byte != b'\\')) {
         document.push('"');
         document.push_str(text);
         document.push('"');

@@ -1,5 +1,6 @@
 //! The texts of faults never repeat the body, except for the keys of a pointer.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::json::JsonReader;
@@ -7,7 +8,7 @@ use super::json::JsonReader;
 /// Most bytes of a pointer. It must not send back keys of any length.
 pub const MAX_POINTER_BYTES: usize = 256;
 
-/// Why a body is refused. Its `Display` is one short phrase for people.
+/// Why a body is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The body is not UTF-8 JSON (status 400).
@@ -67,6 +68,18 @@ impl Fault {
         Self::not_message(parent.into_iter().chain(path.unwrap_or_default().into_iter().rev()), reason)
     }
 
+    /// Returns a short phrase for people.
+    pub fn reason(&self) -> Cow<'_, str> {
+        match self {
+            Self::NotJson { line, column, reason } => format!("{reason} at line {line}, column {column}").into(),
+            Self::NotMessage { reason, .. } => reason.into(),
+            Self::UnknownTopic { nearest: None, .. } => "`topic` is not a known topic".into(),
+            Self::UnknownTopic { nearest: Some(nearest), .. } => {
+                ["`topic` is not a known topic; the nearest is `", nearest, "`"].concat().into()
+            }
+        }
+    }
+
     /// Returns the pointer, for JSON that is no message.
     pub fn pointer(&self) -> Option<&str> {
         match self {
@@ -79,14 +92,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson { line, column, reason } => write!(f, "{reason} at line {line}, column {column}"),
-            Self::NotMessage { reason, .. } => f.write_str(reason),
-            Self::UnknownTopic { nearest, .. } => {
-                f.write_str("`topic` is not a known topic")?;
-                nearest.map_or(Ok(()), |nearest| write!(f, "; the nearest is `{nearest}`"))
-            }
-        }
+        f.write_str(&self.reason())
     }
 }
 
