@@ -9,7 +9,7 @@
 //! | goes on | waits | reads what has arrived, for a second at most, and answers as late |
 //! | is to end, and is in a request | the same | the same |
 //! | is to end, and is in none | waits for the grace of its [`Ending`] | reads a request that has arrived, or closes |
-//! | is cut off | | closes, and reads nothing |
+//! | is cut off | | refuses the request that it is in, closes, and reads nothing |
 //!
 //! Times are counted from a start that the caller chooses.
 
@@ -113,7 +113,8 @@ pub enum Step {
     TimeOut,
     /// Close: all requests are answered. To wait for the client would hold up the stop.
     Close,
-    /// Close, and read nothing more, so that nothing is published whose answer cannot be sent.
+    /// Close, and read nothing more, so that nothing is published whose answer cannot be sent. A request that has begun is
+    /// answered as refused ([`Connection::cut_off`](super::Connection::cut_off)).
     CutOff,
 }
 

@@ -130,7 +130,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 // The client has ended its side.
                 Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
                 Next::Close(_) => return Ok(Closing::Lingering),
-                Next::Again if handle.ending(self.worker) == Some(Ending::CutOff) => return Ok(Closing::Lingering),
                 Next::Again => {
                     self.advance(|connection, _, out, context| connection.receive([].as_slice(), out, context))?
                 }
@@ -159,13 +158,13 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         self.advance(|connection, _, out, context| connection.time_out(out, context))?
                     }
                     Step::Close => return Ok(Closing::AtOnce),
-                    Step::CutOff => return Ok(Closing::Lingering),
+                    Step::CutOff => self.advance(|connection, _, out, context| connection.cut_off(out, context))?,
                 },
             };
-            if !self.stream.unsent.is_empty() {
-                // Nothing more is read from a client before it has taken its answers. The future is boxed,
-                // because few clients are that slow, and otherwise each task would have room for it.
-                Box::pin(self.flush()).await?;
+            // Nothing more is read from a client before it has taken its answers. The future is boxed, because few clients
+            // are that slow, and otherwise each task would have room for it.
+            if !self.stream.unsent.is_empty() && !Box::pin(self.flush()).await? {
+                return Ok(Closing::Lingering);
             }
         }
     }
@@ -184,20 +183,20 @@ impl<S: Stream> ConnectionTask<'_, S> {
         timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())
     }
 
-    /// Writes what the client has not taken yet, until the deadline, or until the connection is cut off.
-    async fn flush(&mut self) -> io::Result<()> {
+    /// Writes what the client has not taken yet, until the deadline. Returns `false` if the connection was cut off before.
+    async fn flush(&mut self) -> io::Result<bool> {
         let (worker, handle) = (self.worker, self.handle);
         let mut due = worker.now() + worker.shared.timeouts.body;
         let mut flushed = pin!(self.stream.flush());
         loop {
             if handle.ending(worker) == Some(Ending::CutOff) {
-                return Ok(());
+                return Ok(false);
             }
             handle.is_unseen.set(false);
             tokio::select! {
                 biased;
-                flushed = &mut flushed => return flushed,
                 () = handle.told_to_end() => {}
+                flushed = &mut flushed => return flushed.map(|()| true),
                 () = sleep_until(worker.instant_of(due)) => {
                     due = after_pause(due, worker.now()).ok_or(io::ErrorKind::TimedOut)?;
                 }

@@ -79,7 +79,7 @@ impl<S: Stream> Worker<S> {
             self.context.set_ending(&now);
             match now {
                 Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
-                Mode::Closed { .. } => self.close::<T>(Instant::now()).await,
+                Mode::Closed { .. } => self.close(),
                 Mode::Draining { deadline, listening, tls, .. } => {
                     // The backlog of an inherited socket belongs to whoever accepts next.
                     inherited.shutdown().await;
@@ -120,23 +120,24 @@ impl<S: Stream> Worker<S> {
         *open = Some(Open { listening, tls, accepting: tasks });
     }
 
-    /// Ends what is idle, accepts what has come into the sockets, and closes them when nothing waits there, or at this
-    /// time.
-    async fn close<T: Transport<Stream = S>>(self: &Rc<Self>, at: Instant) {
+    /// Closes the sockets, and ends what is idle.
+    fn close(&self) {
         self.end_all();
+        if let Some(open) = self.open.take() {
+            open.listening.close();
+        }
+    }
+
+    /// Accepts what has come into the sockets, until nothing waits there.
+    async fn accept_rest<T: Transport<Stream = S>>(self: &Rc<Self>) {
         let closing = self.open.borrow_mut().as_mut().map(|open| {
             open.accepting.abort_all();
             (Arc::clone(&open.listening), open.tls.clone())
         });
         let Some((listening, tls)) = closing else { return };
-        let accept_rest = async {
-            for (listener, is_tcp) in listeners::<T>(&listening) {
-                self.accept_own::<T>(&listener, is_tcp, tls.as_ref(), true).await;
-            }
-        };
-        let _ = timeout_at(at, accept_rest).await;
-        listening.close();
-        self.open.take();
+        for (listener, is_tcp) in listeners::<T>(&listening) {
+            self.accept_own::<T>(&listener, is_tcp, tls.as_ref(), true).await;
+        }
     }
 
     async fn accept_own<T: Transport<Stream = S>>(
@@ -279,7 +280,9 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn drain<T: Transport<Stream = S>>(self: &Rc<Self>, deadline: Instant) {
-        self.close::<T>(deadline).await;
+        self.end_all();
+        let _ = timeout_at(deadline, self.accept_rest::<T>()).await;
+        self.close();
         let drained = timeout_at(deadline, self.wait_until_empty()).await;
         if drained.is_err() {
             self.context.ending.set(Ending::CutOff);

@@ -229,6 +229,11 @@ impl Connection {
         self.give_up(CloseReason::TimedOut, Problem::Timeout, out, context)
     }
 
+    /// The gateway ends, and reads nothing more: an unfinished request is answered as not published.
+    pub fn cut_off<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
+        self.give_up(CloseReason::Asked, |_| Problem::Unavailable(Unavailable::Stopping), out, context)
+    }
+
     /// Makes the request that is being received the last. Returns whether there is none, so that the connection can
     /// close.
     pub fn finish(&mut self) -> bool {
