@@ -5,8 +5,7 @@ use std::io::Seek;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::QUEUE_MESSAGES;
-use adapter_gateway::sync::limits::BUFFERED_BYTES;
+use adapter_gateway::sync::limits::Limits;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};
@@ -24,8 +23,8 @@ use crate::support::tls::trusting;
 
 /// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other
 /// programs keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
-const AHEAD_MESSAGES: u64 = QUEUE_MESSAGES as u64 / 2;
-const AHEAD_BYTES: usize = BUFFERED_BYTES / 2;
+const AHEAD_MESSAGES: u64 = Limits::DEFAULT.queue_messages.get() as u64 / 2;
+const AHEAD_BYTES: usize = Limits::DEFAULT.buffered_bytes / 2;
 
 /// How long a single message may take to arrive, on a machine that does other work too.
 const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);

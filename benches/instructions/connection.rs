@@ -8,7 +8,7 @@ use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::{Connection, Context};
 use adapter_gateway::message::Check;
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-use adapter_gateway::sync::limits::{BUFFERED_BYTES, Budget};
+use adapter_gateway::sync::limits::{Budget, Limits};
 use adapter_gateway::sync::token::Token;
 use gungraun::{library_benchmark, library_benchmark_group};
 
@@ -75,7 +75,7 @@ impl Publish for Counter {
 }
 
 fn context(status: &str) -> Context<Counter> {
-    let budget = Budget::new(BUFFERED_BYTES);
+    let budget = Budget::new(Limits::DEFAULT.buffered_bytes);
     let mut policy = Policy::default();
     if status == REFUSED_STRICTLY {
         policy.rules.check = Check::Strict;

@@ -6,10 +6,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
-use adapter_gateway::bus::waker::Waker;
-use adapter_gateway::bus::{Bus, BusConfig, Publisher, QUEUE_MESSAGES};
+use adapter_gateway::bus::Waker;
+use adapter_gateway::bus::{Bus, BusConfig, Publisher};
 use adapter_gateway::message::publish::Publish;
-use adapter_gateway::sync::limits::BUFFERED_BYTES;
+use adapter_gateway::sync::limits::Limits;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -60,7 +60,7 @@ fn drain((inbox, batch): &mut (Inbox, VecDeque<PostedMessage>)) -> usize {
 
 fn filled() -> Filled {
     let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
-    let inbox = Inbox::new((QUEUE_MESSAGES, BUFFERED_BYTES), waker, [endpoint].into_iter(), [].into_iter());
+    let inbox = Inbox::new(&Limits::DEFAULT, waker, [endpoint].into_iter(), [].into_iter());
     let mut filled = Box::new((inbox, VecDeque::new()));
     // Both buffers have room then.
     for _ in 0..3 {

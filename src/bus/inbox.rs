@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
 use super::endpoint::Endpoint;
-use super::waker::Waker;
-use crate::message::publish::{Payload, Unavailable};
+use super::poller::Waker;
+use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::sync::counting::sum;
+use crate::sync::limits::Limits;
 use crate::zmtp::{SubscriberTotals, WireMessage};
 
 /// What a message counts beside its content, in bytes: its entries in the inbox and in the log of the bus thread, the
@@ -120,11 +121,10 @@ pub struct EndpointCounters {
 }
 
 impl Inbox {
-    /// Returns an inbox for at most `capacity` messages, which weigh at most `max_bytes` together. One message that is
-    /// heavier may enter when it is empty. They go to the endpoints that are `bound`, which always count as connected,
+    /// Returns an inbox whose queue has these limits. One message that is heavier may enter when it is empty. Messages go to the endpoints that are `bound`, which always count as connected,
     /// and to those that are `dialled`, none of which is connected.
     pub fn new(
-        (capacity, max_bytes): (usize, usize),
+        limits: &Limits,
         waker: Arc<Waker>,
         bound: impl Iterator<Item = Endpoint>,
         dialled: impl Iterator<Item = Endpoint>,
@@ -139,8 +139,8 @@ impl Inbox {
             log_wanted: AtomicBool::new(false),
             peers: Arc::default(),
             hub: None,
-            capacity: capacity.max(1) as u64,
-            max_bytes,
+            capacity: limits.queue_messages.get() as u64,
+            max_bytes: limits.buffered_bytes,
         }
     }
 
@@ -277,6 +277,39 @@ impl Inbox {
     }
 }
 
+/// Publishes messages from any thread. A clone costs one reference count.
+#[derive(Clone)]
+pub struct Publisher(Arc<Inbox>);
+
+impl Publisher {
+    /// Returns a publisher that shares this inbox with the bus thread.
+    pub fn new(inbox: Arc<Inbox>) -> Self {
+        Self(inbox)
+    }
+
+    /// Makes sure that the bus thread sees what was published before this call.
+    pub fn wake(&self) {
+        self.0.wake();
+    }
+
+    /// Returns whether every endpoint is connected, so that none misses a message that is published now.
+    pub fn reaches_all(&self) -> bool {
+        self.0.reaches_all()
+    }
+}
+
+impl Publish for Publisher {
+    fn available(&self) -> Result<(), Unavailable> {
+        self.0.has_room()
+    }
+
+    /// After `Ok` the message will be handed over, even if every connection is lost and comes back. The caller calls
+    /// [`Publisher::wake`] after the last message of one iteration of its event loop.
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.0.push(topic.as_bytes(), payload)
+    }
+}
+
 fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
     let bytes = payload.bytes();
     match payload.into_shared() {
@@ -287,13 +320,16 @@ fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZero;
     use std::thread;
 
     use super::*;
 
     fn inbox(capacity: usize, max_bytes: usize) -> Inbox {
         let bound = "tcp://127.0.0.1:1".parse().unwrap();
-        Inbox::new((capacity, max_bytes), Arc::new(Waker::new().unwrap()), [bound].into_iter(), [].into_iter())
+        let queue_messages = NonZero::new(capacity).unwrap();
+        let limits = Limits { queue_messages, buffered_bytes: max_bytes, ..Limits::DEFAULT };
+        Inbox::new(&limits, Arc::new(Waker::new().unwrap()), [bound].into_iter(), [].into_iter())
     }
 
     fn post(inbox: &Inbox, payload: &[u8]) -> Result<(), Unavailable> {
@@ -382,7 +418,7 @@ mod tests {
     fn an_endpoint_counts_as_connected_while_it_is_so() {
         let waker = Arc::new(Waker::new().unwrap());
         let endpoints = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"].map(|address| address.parse().unwrap());
-        let inbox = Inbox::new((1, 1), waker, [].into_iter(), endpoints.into_iter());
+        let inbox = Inbox::new(&Limits::DEFAULT, waker, [].into_iter(), endpoints.into_iter());
         for (endpoint, is_connected, expected, reaches_all, reconnects) in [
             (0, false, Err(Unavailable::NotConnected), false, 0),
             (0, true, Ok(()), false, 0),

@@ -3,15 +3,13 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `config`, `endpoint` | what a program tells the bus; addresses |
-//! | `publisher` | how the workers publish |
-//! | [`inbox`] | what the threads share: the messages that wait for the bus thread, whether one may enter, and counters |
+//! | [`inbox`] | how workers publish: the messages that wait for the bus thread, whether one may enter, and counters |
 //! | `running` | the start and the stop of the bus |
 //! | `thread` | its thread, and what that tells the program |
-//! | `poller` | what that thread waits with, and its time |
+//! | `poller` | what that thread waits with, what wakes it, and its time |
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
-//! | [`waker`] | what ends the wait of a thread |
 //!
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
 //!
@@ -25,22 +23,18 @@ mod ffi;
 pub mod inbox;
 mod link;
 mod poller;
-mod publisher;
 mod running;
 mod thread;
-pub mod waker;
 
 pub use crate::message::publish::Unavailable;
 pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubTotals, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
-pub use config::{
-    BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_MESSAGES, STALL_TIMEOUT,
-};
+pub use config::{BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, STALL_TIMEOUT};
 pub use endpoint::{Endpoint, EndpointFault};
-pub use inbox::{BusCounters, EndpointCounters, QueueCounters};
+pub use inbox::{BusCounters, EndpointCounters, Publisher, QueueCounters};
 pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
 pub(crate) use poller::Poller;
-pub use publisher::Publisher;
+pub use poller::Waker;
 pub use running::Bus;
 pub use thread::BusEvent;

@@ -10,12 +10,10 @@ use tokio::sync::Notify;
 use super::bound::Server;
 use super::config::{BusConfig, BusError};
 use super::endpoint::Endpoint;
-use super::inbox::{BusCounters, Inbox, Notices};
+use super::inbox::{BusCounters, Inbox, Notices, Publisher};
 use super::link::{Dialled, with_context};
-use super::poller::{Clock, Poller};
-use super::publisher::Publisher;
+use super::poller::{Clock, Poller, Waker};
 use super::thread::{BusEvent, BusThread};
-use super::waker::Waker;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{Exchange, SocketRole};
@@ -60,8 +58,7 @@ impl Bus {
         let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let first_dialled = for_subscribers.len();
-        let bounds = (config.queue_messages, config.buffered_bytes);
-        let mut inbox = Inbox::new(bounds, waker, for_subscribers.into_iter(), config.connect.into_iter());
+        let mut inbox = Inbox::new(&config.limits, waker, for_subscribers.into_iter(), config.connect.into_iter());
         inbox.set_subscribers(exchange.totals(Duration::ZERO));
         if let Some(server) = &server {
             inbox.peers = Arc::clone(&server.reports.counters);

@@ -1,16 +1,18 @@
 //! The commands, and the options of each with their help, defaults and limits.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
 use super::listen_address::ListenAddress;
-use super::values::{Colour, check, colour, count, encoding, io, origin, seconds, seconds_or_zero, size, vocabulary};
-use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
-use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
+use super::values::{
+    Colour, check, colour, count, encoding, io, origin, seconds, seconds_or_never, size, some, vocabulary,
+};
+use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sync::limits::BUFFERED_BYTES;
+use crate::sync::limits::Limits;
 use crate::sys::Io;
 use crate::tls::certificate::CertificateName;
 
@@ -18,7 +20,7 @@ use crate::tls::certificate::CertificateName;
 pub const DEFAULT_PORT: u16 = 12358;
 
 /// Defaults of `--workers`, `--max-connections` and `--drain-timeout`.
-pub(super) const DEFAULT_WORKERS: usize = 1;
+pub(super) const DEFAULT_WORKERS: NonZero<usize> = NonZero::<usize>::MIN;
 pub(super) const DEFAULT_CONNECTIONS: u64 = 10_000;
 pub(super) const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
 
@@ -169,13 +171,13 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "DEFAULT_WORKERS", from_str_fn(size::<MAX_WORKERS>))]
-    pub workers: usize,
+    #[argh(option, arg_name = "n", default = "DEFAULT_WORKERS", from_str_fn(some::<MAX_WORKERS>))]
+    pub workers: NonZero<usize>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, long = "max-body", arg_name = "bytes", default = "BODY_BYTES", from_str_fn(count::<MAX_BODY_BYTES>))]
+    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<MAX_BODY_BYTES>))]
     pub body_bytes: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, long = "max-head", arg_name = "bytes", default = "HEAD_BYTES", from_str_fn(size::<MAX_HEAD_BYTES>))]
+    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<MAX_HEAD_BYTES>))]
     pub head_bytes: usize,
     /// most connections open at once (default: 10000)
     #[argh(option, arg_name = "n", default = "DEFAULT_CONNECTIONS", from_str_fn(count::<MAX_CONNECTIONS>))]
@@ -185,7 +187,7 @@ pub struct ServeArguments {
         option,
         long = "max-buffered",
         arg_name = "bytes",
-        default = "BUFFERED_BYTES",
+        default = "Limits::DEFAULT.buffered_bytes",
         from_str_fn(size::<MAX_BUFFERED_BYTES>)
     )]
     pub buffered_bytes: usize,
@@ -202,11 +204,11 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "s", default = "Duration::from_secs(DEFAULT_DRAIN_TIMEOUT_S)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
-    #[argh(option, long = "queue", arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
-    pub queue_messages: usize,
+    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<MAX_QUEUE_MESSAGES>))]
+    pub queue_messages: NonZero<usize>,
     /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
     /// then that subscriber is disconnected; 0 is never (default: 120)
-    #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_zero))]
+    #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_never))]
     pub stall_timeout: Duration,
 }
 

@@ -7,10 +7,9 @@ use super::arguments::{
     BODY_TIMEOUT_S, DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S,
 };
 use super::*;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES, STALL_TIMEOUT};
-use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, STALL_TIMEOUT};
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sync::limits::BUFFERED_BYTES;
+use crate::sync::limits::Limits;
 use crate::sys::Io;
 
 fn parse(line: &str) -> Result<Command, EarlyExit> {
@@ -20,9 +19,9 @@ fn parse(line: &str) -> Result<Command, EarlyExit> {
 #[test]
 fn options_have_these_defaults() {
     let Ok(Command::Serve(serve)) = parse("serve") else { panic!() };
-    assert_eq!((serve.body_bytes, serve.head_bytes, serve.workers), (1_048_576, 16_384, 1));
+    assert_eq!((serve.body_bytes, serve.head_bytes, serve.workers.get()), (1_048_576, 16_384, 1));
     assert_eq!((serve.max_connections, serve.buffered_bytes), (10_000, 67_108_864));
-    assert_eq!(serve.queue_messages, 65_536);
+    assert_eq!(serve.queue_messages.get(), 65_536);
     let timeouts = [serve.head_timeout, serve.body_timeout, serve.idle_timeout, serve.drain_timeout];
     assert_eq!(timeouts, [10, 30, 75, 5].map(Duration::from_secs));
     assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
@@ -39,15 +38,15 @@ fn the_help_states_the_defaults() {
         ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
         ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
         ("--workers", format!("{DEFAULT_WORKERS})")),
-        ("--max-body", format!("{BODY_BYTES})")),
-        ("--max-head", format!("{HEAD_BYTES})")),
+        ("--max-body", format!("{})", Limits::DEFAULT.body_bytes)),
+        ("--max-head", format!("{})", Limits::DEFAULT.head_bytes)),
         ("--max-connections", format!("{DEFAULT_CONNECTIONS})")),
-        ("--max-buffered", format!("{BUFFERED_BYTES})")),
+        ("--max-buffered", format!("{})", Limits::DEFAULT.buffered_bytes)),
         ("--head-timeout", format!("{HEAD_TIMEOUT_S})")),
         ("--body-timeout", format!("{BODY_TIMEOUT_S})")),
         ("--idle-timeout", format!("{IDLE_TIMEOUT_S})")),
         ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
-        ("--queue", format!("{QUEUE_MESSAGES})")),
+        ("--queue", format!("{})", Limits::DEFAULT.queue_messages)),
         ("--stall-timeout", format!("{})", STALL_TIMEOUT.as_secs())),
     ];
     let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];

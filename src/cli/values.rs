@@ -1,6 +1,7 @@
 //! What an option takes: how a word becomes a number, a time or a choice.
 
 use std::net::Ipv6Addr;
+use std::num::NonZero;
 use std::time::Duration;
 
 use crate::message::{Check, Encoding, Vocabulary};
@@ -19,16 +20,21 @@ pub(super) fn size<const MAX: u64>(text: &str) -> Result<usize, String> {
     Ok(usize::try_from(count::<MAX>(text)?).unwrap_or(usize::MAX))
 }
 
+/// Returns a number of what is needed once at least.
+pub(super) fn some<const MAX: u64>(text: &str) -> Result<NonZero<usize>, String> {
+    Ok(NonZero::new(size::<MAX>(text)?).unwrap_or(NonZero::<usize>::MIN))
+}
+
 /// Returns a time in seconds, from a millisecond to a day. Fractions are allowed.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "not a number of seconds from 0.001 to 86400".into())
 }
 
-/// Returns a time as [`seconds`] does, or zero.
-pub(super) fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+/// Returns a time as [`seconds`] does, or for 0 the longest one.
+pub(super) fn seconds_or_never(text: &str) -> Result<Duration, String> {
     if text.parse() == Ok(0.0) {
-        return Ok(Duration::ZERO);
+        return Ok(Duration::MAX);
     }
     seconds(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400".into())
 }

@@ -12,8 +12,8 @@ use super::demo::quoted;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
-use crate::http::policy::HEAD_BYTES;
 use crate::settings::{self, Access, MAX_FILE_BYTES};
+use crate::sync::limits::Limits;
 use crate::sys::draft::{self, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
@@ -56,7 +56,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
         ),
     };
     if let Ok(Access::Open(token)) = settings::read(&path, settings::parse).access {
-        for flaw in token.flaws(token_bytes(HEAD_BYTES)) {
+        for flaw in token.flaws(token_bytes(Limits::DEFAULT.head_bytes)) {
             text += &format!("\nWarning: {flaw}.\n");
         }
     }

@@ -17,6 +17,7 @@ use crate::server::inherited::InheritedSocket;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
 use crate::settings;
+use crate::sync::limits::Limits;
 use crate::sys::log;
 use crate::tls::source::CertificateSource;
 
@@ -120,7 +121,8 @@ fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
-    let &ServeArguments { head_bytes, body_bytes, buffered_bytes, max_connections, workers, io, .. } = arguments;
+    let &ServeArguments { head_bytes, body_bytes, buffered_bytes, queue_messages, .. } = arguments;
+    let &ServeArguments { max_connections, workers, io, .. } = arguments;
     let &ServeArguments { check, vocabulary, encoding, .. } = arguments;
     let &ServeArguments { drain_timeout, watch_stdin, watch_parent, stats_interval, .. } = arguments;
     let origins = &arguments.allow_origin;
@@ -129,12 +131,13 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
     } else {
         AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
     };
-    let policy = Policy { head_bytes, body_bytes, rules: Rules { check, vocabulary }, encoding, origins };
-    let bus = bus_config(arguments, policy.payload_bytes())?;
+    let limits = Limits { head_bytes, body_bytes, buffered_bytes, queue_messages };
+    let policy = Policy { limits, rules: Rules { check, vocabulary }, encoding, origins };
+    let bus = bus_config(arguments, &policy)?;
     let (listen, inherited) = listeners(&arguments.listen)?;
     let timeouts =
         Timeouts { head: arguments.head_timeout, body: arguments.body_timeout, idle: arguments.idle_timeout };
-    let server = ServerConfig { io, workers, max_connections, buffered_bytes, inherited, policy, timeouts };
+    let server = ServerConfig { io, workers, max_connections, inherited, policy, timeouts };
     Ok(GatewayConfig {
         listen,
         any_port: false,
@@ -211,7 +214,7 @@ fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
     ]
 }
 
-fn bus_config(arguments: &ServeArguments, payload_bytes: u64) -> Result<BusConfig, Failure> {
+fn bus_config(arguments: &ServeArguments, policy: &Policy) -> Result<BusConfig, Failure> {
     let mut connect = arguments.connect.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
         connect.push(endpoint_to_connect(HUB_PUBLISHERS)?);
@@ -223,10 +226,9 @@ fn bus_config(arguments: &ServeArguments, payload_bytes: u64) -> Result<BusConfi
         connect,
         bind,
         hub,
-        payload_bytes,
-        queue_messages: arguments.queue_messages,
-        buffered_bytes: arguments.buffered_bytes,
-        stall_timeout: Some(arguments.stall_timeout).filter(|time| !time.is_zero()),
+        payload_bytes: policy.payload_bytes(),
+        limits: policy.limits,
+        stall_timeout: arguments.stall_timeout,
         ..BusConfig::default()
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::bus::waker::Waker;
+use crate::bus::Waker;
 use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, receive, with_context};
 use crate::zmtp::SocketRole;
 

@@ -73,7 +73,7 @@ impl GatewayConfig {
             ListenTarget::Path(_) => 1,
         };
         let listeners = self.listen.iter().map(of_target).sum::<usize>() + self.server.inherited.len();
-        let further_workers = self.server.workers.saturating_sub(1) as u64;
+        let further_workers = self.server.workers.get() as u64 - 1;
         let others = OTHER_DESCRIPTORS
             + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners as u64)
             + ENDPOINT_DESCRIPTORS * self.bus.connect.len() as u64;

@@ -59,7 +59,7 @@ pub(crate) fn run(
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;
         let signals = Signals::install(config.stops_at_hangup);
         let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
-        let settings = WatchedSettings::start(source, config.server.policy.head_bytes);
+        let settings = WatchedSettings::start(source, config.server.policy.limits.head_bytes);
         let mut gateway = Gateway::start(config, on_bus, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
         gateway.stop(&mut signals, ran.as_ref().err()).await;

@@ -153,7 +153,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::http::policy::HEAD_BYTES;
+    use crate::sync::limits::Limits;
 
     const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
 
@@ -161,7 +161,7 @@ mod tests {
     fn opened(directory: &Path) -> (WatchedSettings, PathBuf) {
         let path = directory.join("user_settings.py");
         fs::write(&path, OPEN).unwrap();
-        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone()), HEAD_BYTES), path)
+        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone()), Limits::DEFAULT.head_bytes), path)
     }
 
     #[tokio::test]
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(settings.read_again(false), None);
         assert_eq!(settings.read_again(true), Some(SettingsChange::Reloaded));
         assert!(settings.token().is_err());
-        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path), HEAD_BYTES).token().is_err());
+        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path), Limits::DEFAULT.head_bytes).token().is_err());
     }
 
     #[tokio::test]

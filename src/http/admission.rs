@@ -40,7 +40,7 @@ pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
         return Err(Problem::Expectation);
     }
     match fields.framing {
-        Framing::Length(bytes) if bytes > policy.body_bytes => Err(Problem::TooLarge(policy.body_bytes)),
+        Framing::Length(bytes) if bytes > policy.limits.body_bytes => Err(Problem::TooLarge(policy.limits.body_bytes)),
         Framing::Length(_) | Framing::Chunked => Ok(()),
     }
 }

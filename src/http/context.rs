@@ -48,7 +48,7 @@ impl<P: Publish> Context<P> {
     /// Publishes the message in a body. What libzmq may hold is bounded in messages, and counted with the largest body
     /// (`--max-body`): no message keeps a larger buffer than that.
     pub(super) fn publish(&mut self, body: Input<'_>) -> Result<(), Problem> {
-        let Policy { rules, encoding, body_bytes, .. } = self.policy;
+        let Policy { limits, rules, encoding, .. } = self.policy;
         let message = message::parse(body.bytes, rules).map_err(|fault| {
             if let Fault::UnknownTopic { topic, .. } = &fault {
                 self.unknown_topic(topic);
@@ -63,7 +63,7 @@ impl<P: Publish> Context<P> {
                 anew = Arc::new(bytes);
                 Payload::of(&anew, &anew)
             }
-            (Cow::Borrowed(bytes), Some(buffer)) if buffer.capacity() as u64 <= body_bytes => {
+            (Cow::Borrowed(bytes), Some(buffer)) if buffer.capacity() as u64 <= limits.body_bytes => {
                 Payload::of(buffer, bytes)
             }
             (encoded, _) => {
@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use crate::message::{Encoding, Rules, Vocabulary};
     use crate::sync::counting::sum;
+    use crate::sync::limits::Limits;
 
     #[derive(Default)]
     struct Recorder {
@@ -205,7 +206,8 @@ mod tests {
             let mut buffer = Vec::with_capacity(capacity);
             buffer.extend_from_slice(&body);
             let buffer = Arc::new(buffer);
-            let policy = Policy { body_bytes: max_body, ..Policy::default() };
+            let limits = Limits { body_bytes: max_body, ..Limits::DEFAULT };
+            let policy = Policy { limits, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             context.publish(Input::whole(&buffer)).unwrap();
             let held_bytes = if is_shared { capacity } else { payload_bytes };

@@ -1,20 +1,13 @@
 //! The rules of a run, and their defaults.
 
 use crate::message::{Encoding, Rules};
-
-/// Bytes of a head by default (`--max-head`): a browser sends about 1 KiB, and cookies and proxies add to it.
-pub const HEAD_BYTES: usize = 16 * 1024;
-
-/// Bytes of a body by default (`--max-body`): a message holds text, and libzmq keeps several for each slow subscriber.
-pub const BODY_BYTES: u64 = 1024 * 1024;
+use crate::sync::limits::Limits;
 
 /// Limits and rules of a request.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Bytes of a head, at most (`--max-head`).
-    pub head_bytes: usize,
-    /// Bytes of a body, at most (`--max-body`).
-    pub body_bytes: u64,
+    /// How long a head and a body may be.
+    pub limits: Limits,
     /// How a body is read as a message.
     pub rules: Rules,
     /// How payloads are published (`--encoding`).
@@ -28,9 +21,9 @@ impl Policy {
     /// another vocabulary adds.
     pub fn payload_bytes(&self) -> u64 {
         match self.encoding {
-            Encoding::Json => self.body_bytes,
+            Encoding::Json => self.limits.body_bytes,
             // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
-            Encoding::Msgpack => self.body_bytes.saturating_mul(9) / 4,
+            Encoding::Msgpack => self.limits.body_bytes.saturating_mul(9) / 4,
         }
     }
 }
@@ -38,8 +31,7 @@ impl Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            head_bytes: HEAD_BYTES,
-            body_bytes: BODY_BYTES,
+            limits: Limits::DEFAULT,
             rules: Rules::default(),
             encoding: Encoding::default(),
             origins: AllowedOrigins::Any,

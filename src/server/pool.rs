@@ -1,6 +1,7 @@
 //! The worker threads: they are started, they follow what the gateway wants of them, and they end.
 
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -39,11 +40,9 @@ pub(crate) enum StartError {
 #[derive(Debug)]
 pub(crate) struct ServerConfig {
     pub(crate) io: Io,
-    pub(crate) workers: usize,
+    pub(crate) workers: NonZero<usize>,
     pub(crate) policy: Policy,
     pub(crate) timeouts: Timeouts,
-    /// The bound on the bytes of bodies that all connections hold.
-    pub(crate) buffered_bytes: usize,
     /// The bound on open connections. The limit of descriptors may lower it.
     pub(crate) max_connections: u64,
     pub(crate) inherited: Vec<Arc<InheritedSocket>>,
@@ -84,8 +83,9 @@ impl WorkerPool {
         publisher: &Publisher,
         unknown_topics: &TopicSink,
     ) -> Result<Self, StartError> {
-        let counters: Vec<_> = std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers).collect();
-        let budget = Budget::new(config.buffered_bytes);
+        let counters: Vec<_> =
+            std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers.get()).collect();
+        let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accepts_inherited, follow_inherited) = watch::channel(false);
         let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
@@ -113,7 +113,7 @@ impl WorkerPool {
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
             spawned.map_err(no_thread)?;
         }
-        let loops: io::Result<Vec<_>> = starting.iter().take(config.workers).collect();
+        let loops: io::Result<Vec<_>> = starting.iter().take(config.workers.get()).collect();
         let refusals = loops.map_err(|error| match config.io {
             Io::Uring => StartError::Uring(error),
             Io::Auto | Io::Epoll => StartError::Refused("create an event loop", error),

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use adapter_gateway::bus::Publisher;
 use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
-use adapter_gateway::bus::waker::Waker;
+use adapter_gateway::bus::{Publisher, Waker};
+use adapter_gateway::sync::limits;
 
 pub(crate) struct Bus {
     pub(crate) inbox: Arc<Inbox>,
@@ -16,9 +16,9 @@ pub(crate) struct Bus {
 
 impl Bus {
     /// Returns a bus that is connected, with an inbox of these bounds.
-    pub(crate) fn new(queue_messages: usize, queue_bytes: usize) -> Self {
+    pub(crate) fn new(limits: &limits::Limits) -> Self {
         let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
-        let inbox = Inbox::new((queue_messages, queue_bytes), waker, [].into_iter(), [endpoint].into_iter());
+        let inbox = Inbox::new(limits, waker, [].into_iter(), [endpoint].into_iter());
         let bus = Self { inbox: Arc::new(inbox), batch: RefCell::default() };
         bus.set_connected(true);
         bus

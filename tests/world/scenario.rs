@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::num::NonZero;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use adapter_gateway::server::shared::{Mode, Shared, WorkerContext, WorkerPublish
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
 use adapter_gateway::sync::counting::sum;
+use adapter_gateway::sync::limits;
 use adapter_gateway::sync::token::Token;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -77,7 +79,7 @@ fn limits(random: &mut Random) -> Limits {
         connections: random.pick(&[1, 3, 20, 1_000]),
         descriptors: random.pick(&[2, 10, 1_000, 1_000]),
         buffered_bytes: random.pick(&[10_000, 250_000, 64 << 20, 64 << 20]),
-        queue_messages: random.pick(&[1, 4, 1_000, 1_000]),
+        queue_messages: random.pick(&[1, 4, 1_000, 1_000].map(|messages| NonZero::new(messages).unwrap())),
         queue_bytes: random.pick(&[1_000, 200_000, 64 << 20, 64 << 20]),
         fault_ppm: random.pick(&[0, 0, 300, 5_000]),
         is_tls: random.permille(30),
@@ -106,7 +108,9 @@ impl Gateway {
         world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
         let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
         let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: None })).collect();
-        let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
+        let limits =
+            limits::Limits { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..limits::Limits::DEFAULT };
+        let policy = Policy { limits, ..Policy::default() };
         let shared = |mode: &watch::Sender<_>| Shared {
             timeouts: world.limits.timeouts,
             permits: Arc::clone(&world.permits),
@@ -303,7 +307,7 @@ impl World {
         let open = totals.connections.connections;
         check!(0, open <= self.limits.connections as u64, "{open} connections are open");
         let depth = self.bus.inbox.counters().queue.depth;
-        check!(0, depth <= self.limits.queue_messages as u64, "{depth} messages are queued");
+        check!(0, depth <= self.limits.queue_messages.get() as u64, "{depth} messages are queued");
     }
 
     /// Gives a message that was taken from the queue to the life that it came from.

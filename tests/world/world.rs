@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::num::NonZero;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
-use adapter_gateway::sync::limits::Budget;
+use adapter_gateway::sync::limits::{self, Budget};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
@@ -58,11 +59,19 @@ pub(crate) struct Limits {
     /// Descriptors that the sockets of connections may take.
     pub(crate) descriptors: usize,
     pub(crate) buffered_bytes: usize,
-    pub(crate) queue_messages: usize,
+    pub(crate) queue_messages: NonZero<usize>,
     pub(crate) queue_bytes: usize,
     /// How often, in a million, a call of a worker fails.
     pub(crate) fault_ppm: usize,
     pub(crate) is_tls: bool,
+}
+
+impl Limits {
+    /// Bodies and the queue have bounds of their own here, so that each is reached alone.
+    fn of_bus(&self) -> limits::Limits {
+        let (queue_messages, buffered_bytes) = (self.queue_messages, self.queue_bytes);
+        limits::Limits { queue_messages, buffered_bytes, ..limits::Limits::DEFAULT }
+    }
 }
 
 /// What decides on a request beside its bytes.
@@ -116,7 +125,7 @@ impl World {
         let start = Instant::now();
         let moment = Moment { token: None, is_connected: true };
         let world = Rc::new(Self {
-            bus: Bus::new(limits.queue_messages, limits.queue_bytes),
+            bus: Bus::new(&limits.of_bus()),
             budget: Budget::new(limits.buffered_bytes),
             permits: Arc::new(Semaphore::new(limits.connections)),
             counters: std::iter::repeat_with(Arc::default).take(limits.workers).collect(),
@@ -179,7 +188,7 @@ impl World {
     /// Returns whether the queue may refuse a message of so many bytes.
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
         let counters = self.bus.inbox.counters().queue;
-        counters.depth >= self.limits.queue_messages as u64 || counters.bytes + bytes > self.limits.queue_bytes
+        counters.depth >= self.limits.queue_messages.get() as u64 || counters.bytes + bytes > self.limits.queue_bytes
     }
 
     /// Counts a call of a worker.

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use adapter_gateway::bus::QUEUE_MESSAGES;
+use adapter_gateway::sync::limits::Limits;
 use tokio::sync::mpsc;
 
 use crate::Outcome;
@@ -23,7 +23,7 @@ impl ChannelBus {
         socket.connect(hub)?;
         // The first message that an XPUB socket receives is the subscription of the hub.
         socket.recv_bytes(0)?;
-        let (sender, receiver) = mpsc::channel(QUEUE_MESSAGES);
+        let (sender, receiver) = mpsc::channel(Limits::DEFAULT.queue_messages.get());
         thread::Builder::new().name("bus".into()).spawn(move || send_all(&socket, receiver))?;
         Ok(Self(sender))
     }

@@ -66,7 +66,8 @@ impl Listeners {
         });
         let mut listeners = Vec::new();
         for (token, (endpoint, peers, is_of_hub)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
-            let listener = listen(endpoint, peers, is_of_hub).map_err(BusError::about(endpoint, is_of_hub))?;
+            let refused = if is_of_hub { BusError::Hub } else { BusError::Endpoint };
+            let listener = listen(endpoint, peers, is_of_hub).map_err(|cause| refused(endpoint.clone(), cause))?;
             poller.watch(listener.socket.as_fd(), token)?;
             listeners.push(listener);
         }

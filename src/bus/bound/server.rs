@@ -84,7 +84,7 @@ impl Server {
             listeners,
             places,
             payload_bytes: config.payload_bytes,
-            stall_timeout: config.stall_timeout.unwrap_or(Duration::MAX),
+            stall_timeout: config.stall_timeout,
             reservations: Reservations::new(
                 usize::try_from(config.payload_bytes).unwrap_or(usize::MAX).saturating_add(MAX_TOPIC_BYTES),
             ),

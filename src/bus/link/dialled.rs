@@ -6,6 +6,7 @@
 //! subscription nothing may be sent into the pipe, which would drop it: [`Link`] says when the hub counts as connected.
 
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,8 +15,7 @@ use super::state::LinkEvent;
 use super::{Link, LinkStatus};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
-use crate::bus::poller::Poller;
-use crate::bus::waker::Waker;
+use crate::bus::poller::{Poller, Waker};
 use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sync::noted_topics::NotedTopics;
 use crate::zmtp::{SocketRole, Subscriptions, WireMessage};
@@ -50,12 +50,12 @@ impl Dialled {
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
         endpoint: &Endpoint,
-        pipe_messages: u16,
+        pipe_messages: NonZero<u16>,
         poller: &Poller,
     ) -> io::Result<Self> {
         let mut socket = context.socket(zmq::XPUB)?;
         ffi::set_nodrop_and_manual(&mut socket)?;
-        socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
+        socket.set_sndhwm(pipe_messages.get().into())?; // 0 would mean no bound at all
         // No `ZMQ_MAXMSGSIZE`: a hub passes on what its subscribers subscribe to, again after each disconnect.
         let link = Link::connect(context, socket, endpoint, SocketRole::Subscribes, poller)?;
         Ok(Self {

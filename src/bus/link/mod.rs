@@ -24,8 +24,7 @@ use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
 use super::ffi;
-use super::poller::Poller;
-use super::waker::Waker;
+use super::poller::{Poller, Waker};
 use crate::sys::log::warning;
 use crate::zmtp::SocketRole;
 

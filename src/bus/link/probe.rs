@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
-use crate::bus::waker::Waker;
+use crate::bus::poller::Waker;
 use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.

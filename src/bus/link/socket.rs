@@ -45,7 +45,9 @@ pub(crate) fn with_context<T: Send>(
     let opened = thread::scope(|scope| {
         let body = || {
             schedule_as_batch();
-            let open = |endpoint| open(&context, endpoint).map_err(BusError::about(endpoint, false));
+            let open = |endpoint: &Endpoint| {
+                open(&context, endpoint).map_err(|cause| BusError::Endpoint(endpoint.clone(), cause))
+            };
             endpoints.iter().map(open).collect::<Result<_, BusError>>()
         };
         let opening = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, body)?;

@@ -334,7 +334,7 @@ impl Connection {
         // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
         let repeated = admitted.and_then(|(head, request)| Some((request, Ok(()), input.bytes.strip_prefix(head)?)));
         let read = match repeated {
-            None => search.read(input.bytes, context.policy.head_bytes, self.empty_host).map(|read| {
+            None => search.read(input.bytes, context.policy.limits.head_bytes, self.empty_host).map(|read| {
                 let (head, end) = read?;
                 let request = Request::new(&head, &context.policy);
                 let verdict = admit(&head, context.token.as_ref(), &context.policy);
@@ -390,7 +390,7 @@ impl Connection {
             self.answer(input.part(body), request, out, context);
             return rest;
         }
-        let Some(buffered) = BufferedBody::new(request, context.policy.body_bytes, &context.budget) else {
+        let Some(buffered) = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget) else {
             self.refuse(&Problem::Unavailable(Unavailable::Buffered), request, out, context);
             return rest;
         };
@@ -428,7 +428,9 @@ impl Connection {
     fn refuse_body<P>(&mut self, fault: BodyFault, request: Request, out: &mut Vec<u8>, context: &Context<P>) {
         match fault {
             BodyFault::Malformed(fault) => self.refuse(&Problem::Request(fault.into()), request, out, context),
-            BodyFault::TooLarge => self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context),
+            BodyFault::TooLarge => {
+                self.refuse(&Problem::TooLarge(context.policy.limits.body_bytes), request, out, context)
+            }
             BodyFault::NoRoom(reader) => {
                 // Some of the body has come, so the rest will.
                 let request = self.discard(reader, Request { expectation: Expectation::None, ..request });

@@ -1,6 +1,7 @@
 //! Tests of what the hubs get that the bus connects to.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,8 +59,8 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
         drop(slow);
         let urls = if slow_is_first { [&slow_url, &fast.url] } else { [&fast.url, &slow_url] };
         let mut config = connecting(&urls.map(String::as_str));
-        config.queue_messages = 50;
-        config.pipe_messages = 10;
+        config.limits.queue_messages = NonZero::new(50).unwrap();
+        config.pipe_messages = NonZero::new(10).unwrap();
         let running = start(config);
         assert_eq!(running.expect_connected(&fast).as_str(), fast.url);
         assert!(!running.publisher.reaches_all());

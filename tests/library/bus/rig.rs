@@ -1,11 +1,13 @@
 //! A hub for the tests, and a bus that connects to it.
 
+use std::num::NonZero;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Publisher, Unavailable};
 use adapter_gateway::message::publish::Publish;
+use adapter_gateway::sync::limits::Limits;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
@@ -87,7 +89,8 @@ pub(crate) fn hub(queue_messages: usize) -> Running {
 pub(crate) fn hub_at(endpoint: &str, queue_messages: usize) -> Running {
     let endpoint: Endpoint = endpoint.parse().unwrap();
     let hub = Some(HubEndpoints { publishers: endpoint.clone(), subscribers: endpoint });
-    start(BusConfig { hub, queue_messages, ..BusConfig::default() })
+    let limits = Limits { queue_messages: NonZero::new(queue_messages).unwrap(), ..Limits::DEFAULT };
+    start(BusConfig { hub, limits, ..BusConfig::default() })
 }
 
 pub(crate) fn any_port() -> Endpoint {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::num::NonZero;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ fn stop_with_a_stalled_hub_keeps_its_deadline_and_counts_the_undelivered() {
     const DEADLINE: Duration = Duration::from_millis(300);
     let hub = Hub::at("tcp://127.0.0.1:*", 1);
     let mut config = connecting(&[&hub.url]);
-    config.queue_messages = 50;
-    config.pipe_messages = 1;
+    config.limits.queue_messages = NonZero::new(50).unwrap();
+    config.pipe_messages = NonZero::<u16>::MIN;
     let running = start(config);
     running.expect_connected(&hub);
     let accepted = running.publish_until_stalled(0, 65_536);

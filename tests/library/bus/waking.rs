@@ -1,6 +1,7 @@
 //! Tests that the thread of the bus sleeps while there is nothing to do, and only then.
 
 use std::fs;
+use std::num::NonZero;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -73,7 +74,8 @@ fn a_stalled_thread_does_not_spin() {
     for is_dialled in [true, false] {
         let dialled = Hub::at("tcp://127.0.0.1:*", if is_dialled { 1 } else { 0 });
         let mut config = connecting(&[&dialled.url]);
-        (config.queue_messages, config.pipe_messages) = (100, 2);
+        config.limits.queue_messages = NonZero::new(100).unwrap();
+        config.pipe_messages = NonZero::new(2).unwrap();
         config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
         let (bus, id) = start_watched(&dialled, config);
         let stalled = subscribed(1);

@@ -2,6 +2,7 @@
 
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::{Check, Rules, Vocabulary};
+use adapter_gateway::sync::limits;
 
 use super::answers;
 use super::compare::assert_same;
@@ -11,7 +12,8 @@ use super::pieces::ways;
 
 /// Returns limits so small that a short input meets them.
 fn tight() -> Limits {
-    let policy = Policy { head_bytes: 160, body_bytes: 80, ..Policy::default() };
+    let small = limits::Limits { head_bytes: 160, body_bytes: 80, ..limits::Limits::DEFAULT };
+    let policy = Policy { limits: small, ..Policy::default() };
     Limits { policy, buffered_bytes: 60, queue: 3, ..Limits::default() }
 }
 

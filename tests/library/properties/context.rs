@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use adapter_gateway::http::Context;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-use adapter_gateway::sync::limits::{BUFFERED_BYTES, Budget};
+use adapter_gateway::sync::limits::{self, Budget};
 use adapter_gateway::sync::token::Token;
 
 /// The token that every recorded request holds.
@@ -47,7 +47,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
-            buffered_bytes: BUFFERED_BYTES,
+            buffered_bytes: limits::Limits::DEFAULT.buffered_bytes,
             queue: usize::MAX,
             unavailable: None,
             token: Some(TOKEN),

@@ -23,8 +23,8 @@ pub(crate) fn limits(recorded: &Recorded) -> Limits {
     let mut limits = Limits::default();
     for (name, value) in recorded.limits() {
         match name {
-            "max-head" => limits.policy.head_bytes = value.parse().unwrap(),
-            "max-body" => limits.policy.body_bytes = value.parse().unwrap(),
+            "max-head" => limits.policy.limits.head_bytes = value.parse().unwrap(),
+            "max-body" => limits.policy.limits.body_bytes = value.parse().unwrap(),
             "max-buffered" => limits.buffered_bytes = value.parse().unwrap(),
             "queue" => limits.queue = value.parse().unwrap(),
             "no-hub" => limits.unavailable = Some(Unavailable::NotConnected),

@@ -3,6 +3,7 @@
 
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::publish::Unavailable;
+use adapter_gateway::sync::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};
@@ -46,7 +47,8 @@ fn is_not_sent_to_http_1_0_nor_for_a_body_that_has_begun_or_is_empty() {
 
 #[test]
 fn is_not_sent_once_the_head_was_refused() {
-    let policy = Policy { body_bytes: 5, ..Policy::default() };
+    let small = limits::Limits { body_bytes: 5, ..limits::Limits::DEFAULT };
+    let policy = Policy { limits: small, ..Policy::default() };
     let small = Limits { policy, ..Limits::default() };
     let full = Limits { buffered_bytes: 5, ..Limits::default() };
     let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };

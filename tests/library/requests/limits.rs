@@ -2,7 +2,8 @@
 
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::TARGET_BYTES;
-use adapter_gateway::http::policy::{BODY_BYTES, HEAD_BYTES, Policy};
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::sync::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
 use crate::properties::compare::assert_same;
@@ -31,16 +32,17 @@ fn padded(padding: usize) -> Vec<u8> {
 
 #[test]
 fn head_bytes() {
-    let rest = HEAD_BYTES - (padded(0).len() - MESSAGE.len());
+    let rest = limits::Limits::DEFAULT.head_bytes - (padded(0).len() - MESSAGE.len());
     assert_eq!((status(&padded(rest)), status(&padded(rest + 1))), (200, 431));
 }
 
 /// Each byte is read once, also byte by byte: if the head were read from its start each time, this would take hours.
 #[test]
 fn a_long_head_costs_no_more_for_its_pieces() {
-    let policy = Policy { head_bytes: 1024 * 1024, ..Policy::default() };
+    let limits = limits::Limits { head_bytes: 1024 * 1024, ..limits::Limits::DEFAULT };
+    let policy = Policy { limits, ..Policy::default() };
     let limits = Limits { policy, ..Limits::default() };
-    let head = padded(limits.policy.head_bytes - 1_000);
+    let head = padded(limits.policy.limits.head_bytes - 1_000);
     assert_eq!(run(&limits, head.chunks(1), Through::Input).answers[0].status, 200);
 }
 
@@ -57,7 +59,7 @@ fn target_bytes() {
 
 #[test]
 fn body_bytes() {
-    let limit = usize::try_from(BODY_BYTES).unwrap();
+    let limit = usize::try_from(limits::Limits::DEFAULT.body_bytes).unwrap();
     let by_length = |bytes| request("POST", TARGET, &length(bytes), &message_of(bytes));
     assert_eq!((status(&by_length(limit)), status(&by_length(limit + 1))), (200, 413));
     let by_chunks = |bytes| {

@@ -1,9 +1,8 @@
 //! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Source, Waiting};
-use adapter_gateway::http::policy::BODY_BYTES;
 use adapter_gateway::http::{Connection, Input};
-use adapter_gateway::sync::limits::BUFFERED_BYTES;
+use adapter_gateway::sync::limits;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;
@@ -185,10 +184,11 @@ fn buffers_are_shared_and_released() {
 #[test]
 fn announced_bodies_do_not_refuse_a_message_that_is_there() {
     let mut context = Limits::default().context();
-    let body_bytes = usize::try_from(BODY_BYTES).unwrap();
+    let body_bytes = usize::try_from(limits::Limits::DEFAULT.body_bytes).unwrap();
     let announced = post(&message_of(body_bytes));
     let begun = &announced[..announced.len() - body_bytes + 1];
-    let mut clients: Vec<_> = (0..BUFFERED_BYTES / body_bytes).map(|_| Connection::default()).collect();
+    let mut clients: Vec<_> =
+        (0..limits::Limits::DEFAULT.buffered_bytes / body_bytes).map(|_| Connection::default()).collect();
     for client in &mut clients {
         assert_eq!(client.receive(begun, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
     }

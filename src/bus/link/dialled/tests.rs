@@ -69,7 +69,9 @@ impl Dialler {
         let endpoint = format!("tcp://{address}").parse().unwrap();
         let waker = Arc::new(Waker::new().unwrap());
         let poller = Poller::new(&waker).unwrap();
-        let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, pipe_messages, &poller);
+        let dial = |context: &_, endpoint: &_| {
+            Dialled::connect(context, endpoint, NonZero::new(pipe_messages).unwrap(), &poller)
+        };
         let (context, mut dialled) = with_context(&[endpoint], dial).unwrap();
         Self { dialled: dialled.remove(0), waker, _context: context }
     }
