@@ -63,7 +63,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     let interrupter = subscriber.interrupter();
     let thread = TimedJoinHandle::spawn("print", move || {
         let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
-        let _ = print_messages(&mut subscriber, &mut printer, None, None);
+        print_messages(&mut subscriber, &mut printer, None, None);
     });
     Ok((interrupter, thread.map_err(Failure::configuration)?))
 }

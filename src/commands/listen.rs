@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::INCOMPLETE;
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
 use super::subscriber::{Interrupter, Received, Subscriber};
 use crate::bus::{Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
 use crate::cli::ListenArguments;
-use crate::gateway::Failure;
+use crate::gateway::{Failure, INCOMPLETE};
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
 use crate::zmtp::PeerFault;
@@ -35,12 +34,13 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
     interrupt_on_signals(subscriber.interrupter(), if count.is_some() { INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
-    print_messages(&mut subscriber, &mut printer, count, until).map_err(|printed| {
+    let printed = print_messages(&mut subscriber, &mut printer, count, until);
+    count.filter(|count| printed < *count).map_or(Ok(()), |count| {
         let within = match arguments.timeout.filter(|_| until.is_some_and(|until| Instant::now() >= until)) {
             Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),
             None => "were printed".into(),
         };
-        Failure::OfCommand(INCOMPLETE, format!("{printed} of {} messages {within}", count.unwrap_or_default()))
+        Err(Failure::Incomplete(format!("{printed} of {count} messages {within}")))
     })
 }
 
@@ -70,13 +70,13 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
 }
 
 /// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is
-/// over. The error is the number of printed messages if that is fewer than `count`.
+/// over. Returns how many it has printed.
 pub(super) fn print_messages(
     subscriber: &mut Subscriber,
     printer: &mut Printer,
     count: Option<u64>,
     until: Option<Instant>,
-) -> Result<(), u64> {
+) -> u64 {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         let timeout = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -95,7 +95,7 @@ pub(super) fn print_messages(
             None => {}
         }
     }
-    if count.is_some_and(|count| printed < count) { Err(printed) } else { Ok(()) }
+    printed
 }
 
 /// Ends the printing at the first SIGTERM or SIGINT, and the process, with `late_status`, at the second one, or after

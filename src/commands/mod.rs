@@ -12,6 +12,3 @@ pub mod serve;
 mod subscriber;
 
 pub use subscriber::{Interrupter, Received, Subscriber};
-
-/// The exit status of `listen` and `send` if not all messages came, or not all were accepted.
-const INCOMPLETE: u8 = 1;

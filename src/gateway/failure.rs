@@ -4,19 +4,28 @@ use std::{fmt, io};
 
 use crate::server::pool::StartError;
 
-/// A failure that ends the program, with the text for the user.
+/// The exit status of a command that did not do all that it was to.
+pub(crate) const INCOMPLETE: u8 = 1;
+
+/// A failure that ends the program, with the text for the user. The exit statuses 4 and 5 depend on the command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// Exit status 1: not all messages were sent or received.
+    Incomplete(String),
     /// Exit status 2: the arguments are wrong.
     Usage(String),
     /// Exit status 3: a certificate or an endpoint cannot be used, or the system refuses what the gateway needs.
     Configuration(String),
     /// Exit status 4: the gateway cannot listen on an address.
     Listen(String),
+    /// Exit status 4: no gateway is where messages are sent to.
+    NoGateway(String),
     /// Exit status 5: `--io uring` was given and io_uring is not available.
     NoUring(String),
-    /// The exit status of another command than `serve`, and the text.
-    OfCommand(u8, String),
+    /// Exit status 5: the certificate of a gateway is not trusted.
+    NotTrusted(String),
+    /// Exit status 6: a gateway refuses the token.
+    TokenRefused(String),
 }
 
 impl Failure {
@@ -39,20 +48,29 @@ impl Failure {
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
+            Self::Incomplete(_) => INCOMPLETE,
             Self::Usage(_) => 2,
             Self::Configuration(_) => 3,
-            Self::Listen(_) => 4,
-            Self::NoUring(_) => 5,
-            Self::OfCommand(status, _) => *status,
+            Self::Listen(_) | Self::NoGateway(_) => 4,
+            Self::NoUring(_) | Self::NotTrusted(_) => 5,
+            Self::TokenRefused(_) => 6,
         }
     }
 
-    /// Returns a failure with the same exit status, and with a clause behind the text.
-    pub(crate) fn and(self, clause: &str) -> Self {
-        match clause {
-            "" => self,
-            _ => Self::OfCommand(self.exit_status(), format!("{self}; {clause}")),
+    /// Returns the same failure with a clause behind the text.
+    pub(crate) fn and(mut self, clause: &str) -> Self {
+        let (Self::Incomplete(text)
+        | Self::Usage(text)
+        | Self::Configuration(text)
+        | Self::Listen(text)
+        | Self::NoGateway(text)
+        | Self::NoUring(text)
+        | Self::NotTrusted(text)
+        | Self::TokenRefused(text)) = &mut self;
+        if !clause.is_empty() {
+            *text = format!("{text}; {clause}");
         }
+        self
     }
 }
 
@@ -73,11 +91,14 @@ impl From<StartError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text)
+            Self::Incomplete(text)
+            | Self::Usage(text)
             | Self::Configuration(text)
             | Self::Listen(text)
+            | Self::NoGateway(text)
             | Self::NoUring(text)
-            | Self::OfCommand(_, text) => f.write_str(text),
+            | Self::NotTrusted(text)
+            | Self::TokenRefused(text) => f.write_str(text),
         }
     }
 }

@@ -22,11 +22,6 @@ use crate::settings::{self, Access, DisabledReason};
 use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
 
-/// Exit statuses of `send`.
-pub(super) const NO_GATEWAY: u8 = 4;
-const NOT_TRUSTED: u8 = 5;
-pub(super) const TOKEN_REFUSED: u8 = 6;
-
 /// The most that one address gets to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -157,7 +152,7 @@ impl Destination {
     pub(super) fn connect(&self, deadline: Instant) -> Result<GatewayConnection, Failure> {
         let socket = self.socket(deadline).map_err(|error| {
             let cure = "start it, or name its address with --url or --unix";
-            Failure::OfCommand(NO_GATEWAY, format!("no gateway at {}: {error}; {cure}", self.name))
+            Failure::NoGateway(format!("no gateway at {}: {error}; {cure}", self.name))
         })?;
         let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name, deadline)).transpose()?;
         socket.set_nonblocking(true).map_err(Failure::configuration)?;
@@ -190,7 +185,7 @@ impl Destination {
                 self.name,
                 path.display()
             );
-            Failure::OfCommand(NOT_TRUSTED, text)
+            Failure::NotTrusted(text)
         };
         let config = trusting(&path).map_err(|error| untrusted(&error))?;
         let server = ServerName::try_from(name.to_owned()).map_err(|error| untrusted(&error))?;
@@ -207,7 +202,7 @@ impl Destination {
                         self.name,
                         path.display()
                     );
-                    Failure::OfCommand(NOT_TRUSTED, text)
+                    Failure::NotTrusted(text)
                 }
                 Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
                 _ => {
@@ -215,7 +210,7 @@ impl Destination {
                     let is_late = error.kind() == io::ErrorKind::WouldBlock;
                     let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
                     let text = format!("no gateway that speaks https at {}: {error}", self.name);
-                    Failure::OfCommand(NO_GATEWAY, text)
+                    Failure::NoGateway(text)
                 }
             })?;
         }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 
-use self::destination::{Destination, GatewayConnection, NO_GATEWAY, TOKEN_REFUSED};
+use self::destination::{Destination, GatewayConnection};
 use self::line::{Lines, content, content_of_line};
 use self::pipeline::{Answer, AnswerFault, Pipeline, first_answer};
 use self::report::Report;
@@ -191,7 +191,7 @@ impl Sender {
             }
             Err(failure) => {
                 let is_awaited = self.was_connected && Instant::now() < return_by;
-                if !is_awaited || failure.exit_status() != NO_GATEWAY {
+                if !(is_awaited && matches!(failure, Failure::NoGateway(_))) {
                     return Err(failure);
                 }
                 self.resume_at = Instant::now() + RETURN_PAUSE;
@@ -216,13 +216,10 @@ impl Sender {
         } else {
             let Destination { name, settings, .. } = &self.destination;
             let settings = settings.display();
-            return Err(Failure::OfCommand(
-                TOKEN_REFUSED,
-                format!(
-                    "the gateway at {name} refuses the token of {settings}; name the settings file of that gateway with \
-                     --settings"
-                ),
-            ));
+            return Err(Failure::TokenRefused(format!(
+                "the gateway at {name} refuses the token of {settings}; name the settings file of that gateway with \
+                 --settings"
+            )));
         }
         Ok(())
     }
@@ -290,7 +287,7 @@ impl Sender {
                 Ok(None) => break,
                 Err(AnswerFault) => {
                     let text = format!("what answers at {} is no gateway", self.destination.name);
-                    return Err(Failure::OfCommand(NO_GATEWAY, text));
+                    return Err(Failure::NoGateway(text));
                 }
             }
         }

@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::commands::INCOMPLETE;
 use crate::gateway::Failure;
 use crate::sys::log::{log, warning};
 
@@ -115,7 +114,7 @@ impl Report {
             (0, in_doubt) => format!("{} in doubt", plural(in_doubt, self.noun)),
             (refused, in_doubt) => format!("{} refused, {in_doubt} in doubt", plural(refused, self.noun)),
         };
-        Err(Failure::OfCommand(INCOMPLETE, text).and(unsent))
+        Err(Failure::Incomplete(text).and(unsent))
     }
 
     /// Returns the lines by their numbers, in few words.
