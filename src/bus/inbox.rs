@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
+use super::bound::{HubCounters, PeerCounters};
 use super::endpoint::Endpoint;
 use super::poller::Waker;
 use crate::message::publish::{Payload, Publish, Unavailable};
-use crate::sync::counting::sum;
 use crate::sync::limits::Limits;
 use crate::zmtp::{SubscriberTotals, WireMessage};
 
@@ -88,9 +87,9 @@ pub struct BusCounters {
     /// The subscribers of bound endpoints.
     pub subscribers: SubscriberTotals,
     /// The peers of bound endpoints that were beyond a bound.
-    pub peers: PeerTotals,
+    pub peers: PeerCounters,
     /// What publishers of the embedded hub have sent; `None` without a hub.
-    pub hub: Option<HubTotals>,
+    pub hub: Option<HubCounters>,
 }
 
 /// What the inbox says of itself, as it is in the `stats` event.
@@ -268,7 +267,7 @@ impl Inbox {
         let contents = self.lock();
         let mut counters = contents.counters.clone();
         counters.queue.bytes = contents.notices.bytes;
-        BusCounters { peers: sum([&self.peers]), hub: self.hub.as_ref().map(|hub| sum([hub])), ..counters }
+        BusCounters { peers: (*self.peers).clone(), hub: self.hub.as_deref().cloned(), ..counters }
     }
 
     /// A thread that panics ends the process.

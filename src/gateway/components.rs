@@ -12,8 +12,8 @@ use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::shown_topic;
 use crate::gateway::signals::Signals;
-use crate::http::context::HttpTotals;
-use crate::server::counters::WorkerTotals;
+use crate::http::context::HttpCounters;
+use crate::server::counters::WorkerCounters;
 use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
@@ -67,18 +67,23 @@ impl Components {
 
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
-        let WorkerTotals { http, handshakes, traffic, connections } = self.workers.totals();
-        let HttpTotals { requests, messages } = http;
+        let workers = self.workers.counters();
+        let connections = workers.connections();
+        let WorkerCounters { http, failed_handshakes, bytes_in, bytes_out, connections_accepted, .. } = workers;
+        let HttpCounters { answers, refused, unknown_topics } = &*http;
         Stats {
             uptime_s: self.started.elapsed().as_secs(),
-            requests,
-            handshakes,
+            answers: answers.clone(),
+            refused: refused.clone(),
+            failed_handshakes,
             accepted: bus.accepted,
             published: bus.published,
-            messages,
+            unknown_topics: unknown_topics.clone(),
             queue: bus.queue,
-            traffic,
+            bytes_in,
+            bytes_out,
             connections,
+            connections_accepted,
             subscribers: bus.subscribers,
             endpoints: bus.endpoints,
             peers: bus.peers,

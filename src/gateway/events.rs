@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::bus::{EndpointCounters, HubTotals, PeerTotals, QueueCounters, SubscriberTotals};
-use crate::http::context::{MessageTotals, RequestTotals};
-use crate::server::counters::{HandshakeTotals, TrafficTotals};
-use crate::sync::counting::ConnectionTotals;
+use crate::bus::{EndpointCounters, HubCounters, PeerCounters, QueueCounters, SubscriberTotals};
+use crate::http::problem::Status;
+use crate::message::publish::Unavailable;
+use crate::sync::counting::{Tally, TallyOf};
+use crate::tls::session::HandshakeFailure;
 
 /// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
 #[derive(Debug, Serialize)]
@@ -116,30 +117,28 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Stats {
     pub(crate) uptime_s: u64,
-    #[serde(flatten)]
-    pub(crate) requests: RequestTotals,
-    #[serde(flatten)]
-    pub(crate) handshakes: HandshakeTotals,
+    pub(crate) answers: TallyOf<Status>,
+    pub(crate) refused: TallyOf<Unavailable>,
+    pub(crate) failed_handshakes: TallyOf<HandshakeFailure>,
     /// Messages that were answered with 200.
     pub(crate) accepted: u64,
     /// Messages that were handed to each hub, and written to each subscriber, that was to have them.
     pub(crate) published: u64,
-    #[serde(flatten)]
-    pub(crate) messages: MessageTotals,
+    pub(crate) unknown_topics: Tally,
     #[serde(flatten)]
     pub(crate) queue: QueueCounters,
-    #[serde(flatten)]
-    pub(crate) traffic: TrafficTotals,
-    #[serde(flatten)]
-    pub(crate) connections: ConnectionTotals,
+    pub(crate) bytes_in: Tally,
+    pub(crate) bytes_out: Tally,
+    pub(crate) connections: u64,
+    pub(crate) connections_accepted: Tally,
     #[serde(flatten)]
     pub(crate) subscribers: SubscriberTotals,
     pub(crate) endpoints: Vec<EndpointCounters>,
     /// Peers of `--bind` endpoints and of the embedded hub.
-    pub(crate) peers: PeerTotals,
+    pub(crate) peers: PeerCounters,
     /// `None` without an embedded hub.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hub: Option<HubTotals>,
+    pub(crate) hub: Option<HubCounters>,
 }
 
 pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
@@ -147,24 +146,33 @@ pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::counting::Counted;
+
+    fn tallies<E: Counted>(counted: &[E]) -> TallyOf<E> {
+        let tallies = TallyOf::default();
+        counted.iter().for_each(|variant| tallies.of(*variant).add(1));
+        tallies
+    }
 
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
         let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscribers":24,"subscriptions":null,"unsubscribed":26,"late_messages":27,"late_s":1.5,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3,"messages_dropped":5}"#;
-        let requests = || RequestTotals { answers: [(404, 1), (200, 2)].into(), refused: [("queue-full", 1)].into() };
         let endpoint = || EndpointCounters { endpoint: "tcp://h:1".parse().unwrap(), connected: true, reconnects: 3 };
         // No field is left to its default, so that each counter that is declared stands in the expected bytes.
         let stats = || Stats {
             uptime_s: 12,
-            requests: requests(),
-            handshakes: HandshakeTotals { failed_handshakes: [("alert", 1)].into() },
+            answers: tallies(&[Status::NotFound, Status::Ok, Status::Ok]),
+            refused: tallies(&[Unavailable::QueueFull]),
+            failed_handshakes: tallies(&[HandshakeFailure::Alert]),
             accepted: 13,
             published: 14,
-            messages: MessageTotals { unknown_topics: 15 },
+            unknown_topics: 15.into(),
             queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
-            traffic: TrafficTotals { bytes_in: 20, bytes_out: 21 },
-            connections: ConnectionTotals { connections: 22, connections_accepted: 23 },
+            bytes_in: 20.into(),
+            bytes_out: 21.into(),
+            connections: 22,
+            connections_accepted: 23.into(),
             subscribers: SubscriberTotals {
                 subscribers: Some(24),
                 subscriptions: None,
@@ -173,16 +181,16 @@ mod tests {
                 late_s: Some(1.5),
             },
             endpoints: vec![endpoint()],
-            peers: PeerTotals {
-                refused: 1,
-                disconnected: 2,
-                stalled: 4,
-                subscriptions_refused: 3,
-                messages_dropped: 5,
+            peers: PeerCounters {
+                refused: 1.into(),
+                disconnected: 2.into(),
+                stalled: 4.into(),
+                subscriptions_refused: 3.into(),
+                messages_dropped: 5.into(),
             },
             hub: None,
         };
-        let hub = Some(HubTotals { forwarded: 5, dropped: 9 });
+        let hub = Some(HubCounters { forwarded: 5.into(), dropped: 9.into() });
         let rows = [
             (
                 Event::Listening { url: "http://a/b", socket: None, pid: 7, io: "uring" },

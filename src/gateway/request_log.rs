@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::signals::or_never;
 use crate::http::problem::Status;
 use crate::message::topics::nearest;
-use crate::server::counters::WorkerTotals;
+use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
-use crate::sync::counting::Counted;
+use crate::sync::counting::{Counted, Tally};
 use crate::sync::noted_topics::NotedTopics;
 use crate::tls::session::HandshakeFailure;
 
@@ -69,12 +69,11 @@ impl Refusals {
     }
 
     /// Returns the lines that are due, by the counters of now.
-    pub(super) fn lines(&mut self, totals: &WorkerTotals, now: Instant) -> Vec<String> {
+    pub(super) fn lines(&mut self, counters: &WorkerCounters, now: Instant) -> Vec<String> {
         self.look_at = now + LOOK_PAUSE;
-        let WorkerTotals { http, handshakes, .. } = totals;
-        let unauthorized = http.requests.answers.get(&Status::Unauthorized.code());
-        let failed = HandshakeFailure::ALL.iter().map(|reason| handshakes.failed_handshakes.get(reason.key()));
-        let counts = iter::once(unauthorized).chain(failed).map(|count| count.copied().unwrap_or_default());
+        let unauthorized = counters.http.answers.of(Status::Unauthorized);
+        let failed = HandshakeFailure::ALL.iter().map(|reason| counters.failed_handshakes.of(*reason));
+        let counts = iter::once(unauthorized).chain(failed).map(Tally::get);
         let reasons = iter::once(None).chain(HandshakeFailure::ALL.iter().copied().map(Some));
         let kinds = self.kinds.iter_mut().zip(counts).zip(reasons);
         let due = kinds.filter_map(|((kind, count), reason)| Some((kind.due(count, now)?, reason)));
@@ -181,11 +180,11 @@ pub(super) fn shown_topic(topic: &str) -> String {
 mod tests {
     use super::*;
 
-    fn totals(unauthorized: u64, failed: &[(HandshakeFailure, u64)]) -> WorkerTotals {
-        let mut totals = WorkerTotals::default();
-        totals.http.requests.answers.insert(Status::Unauthorized.code(), unauthorized);
-        totals.handshakes.failed_handshakes.extend(failed.iter().map(|(reason, count)| (reason.key(), *count)));
-        totals
+    fn counters(unauthorized: usize, failed: &[(HandshakeFailure, usize)]) -> WorkerCounters {
+        let counters = WorkerCounters::default();
+        counters.http.answers.of(Status::Unauthorized).add(unauthorized);
+        failed.iter().for_each(|(reason, count)| counters.failed_handshakes.of(*reason).add(*count));
+        counters
     }
 
     #[tokio::test]
@@ -225,7 +224,7 @@ mod tests {
         ] {
             let now = start + half_minutes * INTERVAL / 2;
             assert_eq!(
-                refusals.lines(&totals(unauthorized, failed), now),
+                refusals.lines(&counters(unauthorized, failed), now),
                 expected,
                 "after {half_minutes} half minutes"
             );

@@ -156,7 +156,7 @@ impl Gateway {
                     continue;
                 }
                 () = refusals.due() => {
-                    let lines = refusals.lines(&self.components.workers.totals(), Instant::now());
+                    let lines = refusals.lines(&self.components.workers.counters(), Instant::now());
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
                     continue;
                 }

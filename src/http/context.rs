@@ -8,7 +8,7 @@ use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Status};
 use crate::message::publish::{MIN_SHARED_BYTES, Payload, Publish, Unavailable};
 use crate::message::{self, Check, Fault};
-use crate::sync::counting::{Tally, TallyOf, counters};
+use crate::sync::counting::{Tally, TallyOf};
 use crate::sync::limits::Budget;
 use crate::sync::token::Token;
 
@@ -79,36 +79,32 @@ impl<P: Publish> Context<P> {
     }
 
     fn unknown_topic(&self, topic: &str) {
-        self.counters.messages.unknown_topics.add(1);
+        self.counters.unknown_topics.add(1);
         if self.policy.rules.check != Check::Envelope {
             self.publisher.note_unknown(topic);
         }
     }
 }
 
-counters! {
-    pub struct RequestCounters => RequestTotals {
-        /// Answers by status code.
-        answers: TallyOf<Status>,
-        /// Answers 503 by reason, as in the problem's type.
-        refused: TallyOf<Unavailable>,
-    }
+/// What the core counts for one worker, alone on its lines of cache. The alignment is two lines of 64 bytes, since the
+/// prefetcher of x86 fetches lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct HttpCounters {
+    /// Answers by status code.
+    pub answers: TallyOf<Status>,
+    /// Answers 503 by reason, as in the problem's type.
+    pub refused: TallyOf<Unavailable>,
+    /// Messages whose topic is not known, published or refused for it.
+    pub unknown_topics: Tally,
 }
 
-counters! {
-    pub struct MessageCounters => MessageTotals {
-        /// Messages whose topic is not known, published or refused for it.
-        unknown_topics: Tally,
-    }
-}
-
-counters! {
-    /// What the core counts for one worker, alone on its lines of cache. The alignment is two lines of 64 bytes, since
-    /// the prefetcher of x86 fetches lines in pairs.
-    #[repr(align(128))]
-    pub struct HttpCounters => HttpTotals {
-        requests: RequestCounters,
-        messages: MessageCounters,
+impl HttpCounters {
+    /// Adds the counts of another worker to sums.
+    pub fn add_from(&self, Self { answers, refused, unknown_topics }: &Self) {
+        self.answers.add_from(answers);
+        self.refused.add_from(refused);
+        self.unknown_topics.add_from(unknown_topics);
     }
 }
 
@@ -148,7 +144,6 @@ mod tests {
 
     use super::*;
     use crate::message::{Encoding, Rules, Vocabulary};
-    use crate::sync::counting::sum;
     use crate::sync::limits::Limits;
 
     #[derive(Default)]
@@ -229,7 +224,7 @@ mod tests {
                 let is_published = context.publish(Input { bytes: body.as_bytes(), buffer: None }).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
-            assert_eq!(sum([&context.counters]).messages.unknown_topics, 1, "{check:?}");
+            assert_eq!(context.counters.unknown_topics.get(), 1, "{check:?}");
             let is_told = check != Check::Envelope;
             assert_eq!(*context.publisher.unknown.borrow(), vec!["adapter/node/data"; usize::from(is_told)]);
         }

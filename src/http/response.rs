@@ -45,7 +45,7 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>
     let (status, document) = problem.document();
     head(status, request, out, context);
     if let Problem::Unavailable(reason) = problem {
-        context.counters.requests.refused.add(*reason);
+        context.counters.refused.of(*reason).add(1);
     }
     out.extend_from_slice(problem.field_lines().as_bytes());
     content("application/problem+json", &document, request, out);
@@ -69,7 +69,7 @@ fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>
 }
 
 fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-    context.counters.requests.answers.add(status);
+    context.counters.answers.of(status).add(1);
     if status == Status::Ok {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
     } else {

@@ -12,7 +12,7 @@ use crate::bus::Publisher;
 use crate::http::Context;
 use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
-use crate::server::counters::{WorkerCounters, WorkerTotals};
+use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
 use crate::server::shared::{Mode, Shared, TopicSink, WorkerContext, WorkerPublisher};
@@ -20,7 +20,6 @@ use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker;
-use crate::sync::counting::sum;
 use crate::sync::limits::Budget;
 use crate::sync::token::Token;
 use crate::sys::Io;
@@ -148,8 +147,8 @@ impl WorkerPool {
         self.mode.closed().await;
     }
 
-    pub(crate) fn totals(&self) -> WorkerTotals {
-        sum(&self.counters)
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        WorkerCounters::sum(&self.counters)
     }
 }
 

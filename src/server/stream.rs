@@ -118,7 +118,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
-            self.worker.counters.handshakes.failed_handshakes.add(failure);
+            self.worker.counters.failed_handshakes.of(failure).add(1);
             self.worker.shared.refused.notify_one();
         }
     }
@@ -193,7 +193,7 @@ pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
 fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &WorkerCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {
-            counters.traffic.bytes_in.add(bytes);
+            counters.bytes_in.add(bytes);
             Ok(Some(bytes))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -214,6 +214,6 @@ fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &WorkerCounte
             Err(error) => return Err(error),
         }
     }
-    counters.traffic.bytes_out.add(bytes.len() - rest.len());
+    counters.bytes_out.add(bytes.len() - rest.len());
     Ok(rest)
 }

@@ -248,7 +248,7 @@ impl<S: Stream> Worker<S> {
         drop(mode);
         let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
-        self.context.counters.connections.opened();
+        self.context.counters.connections_accepted.add(1);
         spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp), key));
         Ok(())
     }
@@ -266,7 +266,7 @@ impl<S: Stream> Worker<S> {
             connections.remove(key);
             // A connection counts as open until all that it held is given back: its body, its descriptor, its permit.
             drop(handle);
-            self.context.counters.connections.closed();
+            self.context.counters.connections_closed.add(1);
             if connections.is_empty() {
                 // A rush of connections has made the slab large.
                 connections.shrink_to_fit();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use adapter_gateway::http::Context;
 use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::problem::Status;
 use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::server::inherited::InheritedSocket;
@@ -18,7 +19,6 @@ use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
 use adapter_gateway::server::shared::{Mode, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
-use adapter_gateway::sync::counting::sum;
 use adapter_gateway::sync::limits;
 use adapter_gateway::sync::token::Token;
 use tokio::sync::watch;
@@ -258,10 +258,10 @@ impl Gateway {
         while let Some(message) = world.bus.take() {
             world.take(&message);
         }
-        let totals = sum(&world.counters);
+        let sums = WorkerCounters::sum(&world.counters);
         let counters = world.bus.inbox.counters();
         let left = [
-            ("connections", totals.connections.connections as usize),
+            ("connections", sums.connections() as usize),
             ("streams", world.streams.get()),
             ("listeners", world.listeners.get()),
             ("permits", world.limits.connections - world.permits.available_permits()),
@@ -274,7 +274,7 @@ impl Gateway {
         for (what, count) in left {
             check!(0, count == 0, "{count} {what} are left");
         }
-        let answered = totals.http.requests.answers.get(&200).copied().unwrap_or(0);
+        let answered = sums.http.answers.of(Status::Ok).get();
         let accepted = counters.accepted;
         check!(0, answered == accepted, "{answered} answers 200, and {accepted} messages accepted");
         for ledger in world.ledgers.borrow().iter() {
@@ -303,8 +303,7 @@ impl World {
         check!(0, held <= self.limits.buffered_bytes, "{held} bytes of bodies are held");
         check!(0, held >= bytes, "{bytes} bytes of bodies have come, and {held} are held");
         check!(0, held == 0 || bodies > 0, "{held} bytes are held of no body");
-        let totals = sum(&self.counters);
-        let open = totals.connections.connections;
+        let open = WorkerCounters::sum(&self.counters).connections();
         check!(0, open <= self.limits.connections as u64, "{open} connections are open");
         let depth = self.bus.inbox.counters().queue.depth;
         check!(0, depth <= self.limits.queue_messages.get() as u64, "{depth} messages are queued");

@@ -7,9 +7,8 @@ mod server;
 
 use crate::zmtp::MAX_SUBSCRIBERS;
 
-pub use reports::{HubTotals, LostSubscriber, PeerTotals};
+pub use reports::{HubCounters, LostSubscriber, PeerCounters};
 
-pub(super) use reports::{HubCounters, PeerCounters};
 pub(super) use server::Server;
 
 /// Publishers that may be connected to the hub at the same time.

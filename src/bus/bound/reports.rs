@@ -6,37 +6,37 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use serde::Serialize;
+
 use super::listener::Listeners;
 use crate::bus::endpoint::Endpoint;
-use crate::sync::counting::{Tally, counters};
+use crate::sync::counting::Tally;
 use crate::sys::log::{LOG_PAUSE, warning};
 use crate::zmtp::PeerFault;
 
-counters! {
-    /// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
-    pub(in crate::bus) struct PeerCounters => PeerTotals {
-        /// Connections that ended because there was no place for them, and failed attempts to accept one.
-        refused: Tally,
-        /// Peers past their handshake that were disconnected because they broke the protocol, or sent a long message
-        /// too slowly while others waited.
-        disconnected: Tally,
-        /// Subscribers that were disconnected because they held others up for longer than the stall timeout.
-        stalled: Tally,
-        /// Subscriptions that were ignored.
-        subscriptions_refused: Tally,
-        /// Messages of subscribers, which were dropped.
-        messages_dropped: Tally,
-    }
+/// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PeerCounters {
+    /// Connections that ended because there was no place for them, and failed attempts to accept one.
+    pub refused: Tally,
+    /// Peers past their handshake that were disconnected because they broke the protocol, or sent a long message too
+    /// slowly while others waited.
+    pub disconnected: Tally,
+    /// Subscribers that were disconnected because they held others up for longer than the stall timeout.
+    pub stalled: Tally,
+    /// Subscriptions that were ignored.
+    pub subscriptions_refused: Tally,
+    /// Messages of subscribers, which were dropped.
+    pub messages_dropped: Tally,
 }
 
-counters! {
-    /// What publishers of the hub have sent.
-    pub(in crate::bus) struct HubCounters => HubTotals {
-        /// Messages that were passed on, with those that nobody had subscribed to.
-        forwarded: Tally,
-        /// Messages that were dropped, because they were beyond the bounds.
-        dropped: Tally,
-    }
+/// What publishers of the hub have sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HubCounters {
+    /// Messages that were passed on, with those that nobody had subscribed to.
+    pub forwarded: Tally,
+    /// Messages that were dropped, because they were beyond the bounds.
+    pub dropped: Tally,
 }
 
 /// A subscriber that was disconnected.

@@ -18,7 +18,6 @@ use crate::server::listener::ListenTarget;
 use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
-use crate::sync::counting::sum;
 use crate::sync::limits::Budget;
 use crate::sync::token::Token;
 
@@ -60,7 +59,7 @@ impl StateWhenWoken {
 
 impl Wake for StateWhenWoken {
     fn wake(self: Arc<Self>) {
-        let open = sum([&self.counters]).connections.connections;
+        let open = self.counters.connections();
         let _ = self.noted.set((open, self.budget.hold(BUDGET_BYTES).is_some()));
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Source, Waiting};
 use adapter_gateway::http::{Connection, Context, Input};
-use adapter_gateway::sync::counting::sum;
 
 use super::answers::{self, Answer};
 use super::context::{Limits, Published, Recorder};
@@ -154,9 +153,9 @@ impl TestConnection {
         for answer in &answers {
             *statuses.entry(answer.status).or_default() += 1;
         }
-        let totals = sum([&self.context.counters]);
-        assert_eq!(totals.requests.answers, statuses, "every answer is counted once");
-        let unavailable: u64 = totals.requests.refused.values().sum();
+        let counters = &self.context.counters;
+        assert_eq!(counters.answers.counts(), statuses, "every answer is counted once");
+        let unavailable: u64 = counters.refused.counts().values().sum();
         assert_eq!(
             statuses.get(&503).copied().unwrap_or_default(),
             unavailable,
