@@ -12,8 +12,8 @@ import socket
 import sys
 
 import adapter_gateway
-from adapter_gateway import Gateway
-from adapter_gateway.settings import default_path, read_token
+from adapter_gateway import Gateway, read_token
+from adapter_gateway.settings import default_path
 
 LISTEN = ("127.0.0.1", 12358)
 PUBLISHERS, SUBSCRIBERS = "tcp://127.0.0.1:16130", "tcp://127.0.0.1:16103"

@@ -168,6 +168,8 @@ class GatewayBase:
     def _ask(self, number: signal.Signals, answer: str) -> Event:
         with self._waiting(), self._asking, self._deliveries.changed:
             process = self._running()
+            # A signal ends a process that does not handle it yet.
+            self._wait_for("the first event", lambda: process.last, ANSWER_TIMEOUT_S, process)
             before = process.ask(number, answer)
             what = f"the event `{answer}`"
             self._wait_for(what, lambda: process.last.get(answer) is not before, ANSWER_TIMEOUT_S, process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -287,6 +288,22 @@ def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
         wait_for(lambda: gateway.status is not None)
         gateway.wait_until("ready", TIMEOUT_S)
         assert gateway.pid != pid and gateway.is_ready
+
+
+@both
+def test_a_question_does_not_end_a_process_that_starts(kind, options, monkeypatch):
+    """A signal ends a process that has not begun to handle it."""
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.05)
+    seen: list[str] = []
+    with kind(restart=True, on_event=lambda event: seen.append(event["event"]), **options) as gateway:
+        pid = gateway.pid
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + TIMEOUT_S
+        while seen.count("stats") == 0:
+            assert time.monotonic() < deadline
+            with contextlib.suppress(GatewayEndedError):
+                gateway.stats()
+        assert gateway.pid != pid and seen.count("ended") == 1
 
 
 def test_the_pauses_before_restarts_are_the_documented_ones():
