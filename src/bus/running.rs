@@ -143,7 +143,9 @@ impl Bus {
             thread.join_until(Instant::now() + deadline + margin);
         }
         // A second call does not wait for the first one, so the files are removed in either.
-        self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let listeners = std::mem::take(&mut *self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner));
+        // The lock is not held while they are removed: their folder may not answer.
+        drop(listeners);
     }
 }
 

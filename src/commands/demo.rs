@@ -41,7 +41,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         printing = Some(start_printing(bus)?);
         Ok(())
     };
-    let result = gateway::run(config, on_bus, &source, welcome_when_ready(token, ca_file));
+    let result = gateway::run(config, on_bus, source, &welcome_when_ready(token, ca_file));
     if let Some((interrupter, thread)) = printing {
         // The thread prints what has arrived, for a bounded time: nobody may read standard output.
         interrupter.interrupt();

@@ -11,6 +11,7 @@ use super::subscriber::{Interrupter, Received, Subscriber};
 use crate::bus::{Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
 use crate::cli::ListenArguments;
 use crate::gateway::{Failure, INCOMPLETE};
+use crate::sys::event_loop;
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
 use crate::zmtp::PeerFault;
@@ -102,7 +103,7 @@ pub(super) fn print_messages(
 /// [`STOP_TIMEOUT`]: the printing may wait for a reader that does not read. SIGHUP keeps its default, so that the
 /// command ends with its terminal, and under nohup(1) does not.
 fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
+    let runtime = event_loop().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.
     let [mut terminate, mut interrupt] = {
         let _context = runtime.enter();

@@ -29,7 +29,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         log::show_time();
     }
     if io::stdout().is_terminal() && !arguments.events {
-        return serve(arguments, Arc::new(|_| {}));
+        return serve(arguments, &(Arc::new(|_: &Event<'_>| {}) as EventSink));
     }
     let started = EventWriter::start().map_err(Failure::cannot("start a thread"));
     let (emit, writer) = started.inspect_err(|failure| {
@@ -37,7 +37,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         let event = serde_json::to_string(&failed(failure, &failure.to_string()));
         let _ = writeln!(io::stdout(), "{}", event.unwrap_or_default());
     })?;
-    let result = serve(arguments, Arc::clone(&emit));
+    let result = serve(arguments, &emit);
     // With wrong arguments, nothing was started. A person reads the fault on standard error.
     if let Err(failure) = &result
         && !matches!(failure, Failure::Usage(_))
@@ -52,7 +52,7 @@ fn failed<'a>(failure: &Failure, reason: &'a str) -> Event<'a> {
     Event::Failed { status: failure.exit_status(), reason }
 }
 
-fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
+fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {
     let settings = settings_path(arguments.settings.as_ref())?;
     let certificate = certificate_source(arguments, &settings)?;
     let mut config = gateway_config(arguments)?;
@@ -64,7 +64,7 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
                       listen on too";
         return Err(Failure::Usage(reason.into()));
     }
-    gateway::run(config, |_| Ok(()), &TokenSource::SettingsFile(settings), emit)
+    gateway::run(config, |_| Ok(()), TokenSource::SettingsFile(settings), emit)
 }
 
 pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> {

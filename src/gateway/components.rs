@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints};
+use crate::bus::{Bus, BusConfig, BusError, BusEvent, Endpoint, HubEndpoints};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
@@ -17,6 +17,7 @@ use crate::server::counters::WorkerCounters;
 use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
+use crate::sys::timed_join::on_thread;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -30,34 +31,26 @@ const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
-    pub(super) bus: Bus,
+    pub(super) bus: Arc<Bus>,
     started: Instant,
 }
 
 impl Components {
     /// Starts the bus and the workers, and calls `on_bus` between the two. The workers accept nothing before they are
-    /// opened.
-    pub(super) fn start(
-        config: &GatewayConfig,
+    /// opened. The bus is started on a thread of its own, as names, folders and locks may hold that up.
+    pub(super) async fn start(
+        config: &Arc<GatewayConfig>,
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         emit: &EventSink,
         ready: &Arc<ReadyReporter>,
         note_unknown: &TopicSink,
     ) -> Result<Self, Failure> {
-        let start = |hub: Option<&HubEndpoints>| {
-            let bus_config = BusConfig { hub: hub.cloned(), ..config.bus.clone() };
-            let (emit, ready) = (Arc::clone(emit), Arc::clone(ready));
-            Bus::start(bus_config, move |event| {
-                emit_bus_event(&emit, event);
-                ready.bus_changed();
-            })
+        let starting = {
+            let (config, emit, ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
+            on_thread("start", move || start_bus(&config, &emit, &ready))
         };
-        let started = start(config.bus.hub.as_ref());
-        let bus = match (started, &config.other_hub) {
-            (Err(_), Some(other_hub)) => start(Some(other_hub)),
-            (started, _) => started,
-        };
-        let bus = bus.map_err(Failure::configuration)?;
+        let started = starting.map_err(Failure::cannot("start a thread"))?.await;
+        let bus = Arc::new(started.map_err(Failure::configuration)?.map_err(Failure::configuration)?);
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
         ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
@@ -106,9 +99,28 @@ impl Components {
             () = signals.stop() => true,
         };
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
-        // A thread that still runs is left behind: libzmq has no call that interrupts another one.
-        self.bus.stop(Duration::ZERO);
+        // A thread that still runs is left behind: libzmq has no call that interrupts another one. And the folder of a
+        // Unix socket, whose file is removed, may not answer.
+        let bus = Arc::clone(&self.bus);
+        if let Ok(stopped) = on_thread("files", move || drop(bus.stop(Duration::ZERO))) {
+            let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, stopped).await;
+        }
         (self.stats(), was_interrupted)
+    }
+}
+
+fn start_bus(config: &GatewayConfig, emit: &EventSink, ready: &Arc<ReadyReporter>) -> Result<Bus, BusError> {
+    let start = |hub: Option<&HubEndpoints>| {
+        let bus_config = BusConfig { hub: hub.cloned(), ..config.bus.clone() };
+        let (emit, ready) = (Arc::clone(emit), Arc::clone(ready));
+        Bus::start(bus_config, move |event| {
+            emit_bus_event(&emit, event);
+            ready.bus_changed();
+        })
+    };
+    match (start(config.bus.hub.as_ref()), &config.other_hub) {
+        (Err(_), Some(other_hub)) => start(Some(other_hub)),
+        (started, _) => started,
     }
 }
 

@@ -9,10 +9,11 @@
 //! | `events` | defines the events, which are JSON objects |
 //! | `event_writer` | writes one event a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
+//! | `files` | is the thread that reads files and opens listeners, and tells the main thread what they make of the API |
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `request_log` | logs requests without the right token, TLS handshakes that fail, and topics that are not known |
-//! | `certificates` | reloads the certificate when its files change, and every minute |
+//! | `certificates` | reloads the certificate |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
@@ -21,6 +22,7 @@ mod config;
 pub(crate) mod event_writer;
 pub(crate) mod events;
 mod failure;
+mod files;
 mod ready;
 mod request_log;
 mod run;

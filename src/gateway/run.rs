@@ -1,69 +1,86 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
+use tokio::time::{Instant, Interval, interval_at, sleep_until, timeout};
 
 use crate::bus::Bus;
-use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::components::Components;
 use crate::gateway::config::{GatewayConfig, TokenSource};
-use crate::gateway::events::{Event, EventSink};
+use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
+use crate::gateway::files::{FileNews, Files};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
 use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
-use crate::gateway::watched_settings::WatchedSettings;
 use crate::http::admission::ENDPOINT;
-use crate::server::listener::{BoundAddress, ListenTarget, Listening};
+use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
 use crate::sync::token::Token;
+use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
 use crate::sys::process::ParentEnd;
-use crate::sys::retry::retry_until;
+use crate::sys::timed_join::on_thread;
+use crate::sys::unix_listener::UnixListener;
+use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
-
-/// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
-/// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
-const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
-
-const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets. Until then
 /// connections wait in the backlog, from where a gateway that this one replaces may accept them. They are not answered
 /// 503, and no hub misses their messages.
 const BUS_START: Duration = Duration::from_secs(1);
 
+/// How long a stop waits until what was made is undone: a start that is not complete, and the files of Unix sockets. Their
+/// folder may not answer.
+const UNDO_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Runs the gateway until it is asked to stop. `on_bus` is called when the bus has started.
 pub(crate) fn run(
     mut config: GatewayConfig,
     on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
-    source: &TokenSource,
-    emit: EventSink,
+    source: TokenSource,
+    emit: &EventSink,
 ) -> Result<(), Failure> {
     config.divide_descriptors()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::cannot("create an event loop"))?;
-    runtime.block_on(async {
+    event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
         tokio::spawn(MEMORY.return_after_falls());
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;
         let signals = Signals::install(config.stops_at_hangup);
         let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
-        let settings = WatchedSettings::start(source, config.server.policy.limits.head_bytes);
-        let mut gateway = Gateway::start(config, on_bus, settings, emit)?;
-        let ran = gateway.run(parent, &mut signals).await;
-        gateway.stop(&mut signals, ran.as_ref().err()).await;
-        ran
+        check_io(config.server.io)?;
+        let ready = Arc::new(ReadyReporter::new(Arc::clone(emit)));
+        let drain_timeout = config.drain_timeout;
+        let config = Arc::new(config);
+        let files = Files::start(Arc::clone(&config), source, Arc::clone(emit), Arc::clone(&ready))?;
+        let reload = files.reload.clone();
+        let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
+        let mut stop_at = None;
+        loop {
+            tokio::select! {
+                started = &mut start => {
+                    let mut gateway = started?;
+                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(parent, &mut signals).await };
+                    gateway.stop(&mut signals, ran.as_ref().err()).await;
+                    return ran;
+                }
+                () = or_never(stop_at.map(sleep_until)) => break,
+                action = signals.next() => match action {
+                    SignalAction::Stop if stop_at.is_some() => break,
+                    SignalAction::Stop => stop_at = Some(Instant::now() + UNDO_TIMEOUT.min(drain_timeout)),
+                    SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
+                    SignalAction::Reload => drop(reload.try_send(())),
+                }
+            }
+        }
+        emit(&Event::Stopped { undelivered: 0, stats: Stats::default() });
+        Ok(())
     })
 }
 
@@ -71,56 +88,39 @@ pub(crate) fn run(
 enum Api {
     /// Nothing listens, for this reason.
     Off(String),
-    /// An address is taken. The gateway tries again, until this time.
-    Retrying(Instant),
     Open(Arc<Listening>),
 }
 
 struct Gateway {
-    config: GatewayConfig,
+    config: Arc<GatewayConfig>,
     emit: EventSink,
     components: Components,
     ready: Arc<ReadyReporter>,
     api: Api,
-    /// `None` until a certificate is needed.
-    certificate: Option<WatchedCertificate>,
-    settings: WatchedSettings,
+    files: Files,
     unknown_topics: LoggedTopics,
 }
 
 impl Gateway {
     /// Asks whatever can refuse the start before it binds an endpoint of the bus. So a gateway that is
     /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
-    fn start(
-        config: GatewayConfig,
+    async fn start(
+        config: Arc<GatewayConfig>,
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
-        settings: WatchedSettings,
+        mut files: Files,
         emit: EventSink,
+        ready: Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        check_io(config.server.io)?;
-        let is_open = settings.token().is_ok();
-        let certificate = match &config.certificate {
-            // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-            Some(source) if is_open || matches!(source, CertificateSource::Files { .. }) => {
-                Some(WatchedCertificate::load(source.clone(), &emit)?)
-            }
-            _ => None,
+        let news = match files.news().await {
+            FileNews::Failed(failure) => return Err(failure),
+            FileNews::Overdue(subject) => FileNews::Off(format!("{subject} does not answer"), None),
+            news => news,
         };
-        // Nothing is served yet that a pause could delay.
-        let bind = || retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, || listen(&config), is_taken);
-        let access = match settings.token() {
-            Ok(token) => Ok((token.clone(), bind().map_err(|error| Failure::listen(&error))?)),
-            Err(reason) => Err(reason),
-        };
-        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
         let (unknown_topics, note_unknown) = LoggedTopics::new();
-        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown)?;
+        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown).await?;
         let api = Api::Off("the gateway starts".into());
-        let mut gateway = Self { config, emit, components, ready, api, certificate, settings, unknown_topics };
-        match access {
-            Ok((token, bound)) => gateway.open(token, Arc::new(bound)),
-            Err(reason) => gateway.close(reason),
-        }
+        let mut gateway = Self { config, emit, components, ready, api, files, unknown_topics };
+        gateway.follow(news)?;
         Ok(gateway)
     }
 
@@ -164,16 +164,8 @@ impl Gateway {
                     log(format_args!("{line}"));
                     continue;
                 }
-                () = sleep(TAKEN_PAUSE), if matches!(self.api, Api::Retrying(_)) => {
-                    self.apply_settings()?;
-                    continue;
-                }
-                () = self.settings.changed() => {
-                    self.reload_settings(false)?;
-                    continue;
-                }
-                () = or_never(self.certificate.as_mut().map(WatchedCertificate::due)) => {
-                    self.reload_certificate();
+                news = self.files.news() => {
+                    self.follow(news)?;
                     continue;
                 }
             };
@@ -184,65 +176,26 @@ impl Gateway {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     self.components.bus.log_subscriptions();
                 }
-                SignalAction::Reload => {
-                    self.reload_certificate();
-                    self.reload_settings(true)?;
-                }
+                SignalAction::Reload => drop(self.files.reload.try_send(())),
             }
         }
     }
 
-    fn reload_settings(&mut self, forced: bool) -> Result<(), Failure> {
-        if let Some(change) = self.settings.read_again(forced) {
-            self.apply_settings()?;
-            (self.emit)(&Event::Settings(&change));
+    fn follow(&mut self, news: FileNews) -> Result<(), Failure> {
+        match news {
+            FileNews::Open(token, listening, tls) => self.open(token, listening, tls),
+            FileNews::Off(reason, to_switch_on) => self.close(reason, to_switch_on),
+            FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
+            FileNews::Overdue(subject) => {
+                warning(format_args!("{subject} does not answer; what was read last stays in force"));
+            }
+            FileNews::Failed(failure) => return Err(failure),
         }
         Ok(())
-    }
-
-    fn apply_settings(&mut self) -> Result<(), Failure> {
-        let token = match self.settings.token() {
-            Ok(token) => token.clone(),
-            Err(reason) => {
-                self.close(reason);
-                return Ok(());
-            }
-        };
-        if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
-            self.certificate = Some(WatchedCertificate::load(source.clone(), &self.emit)?);
-        }
-        if let Some(listening) = self.listening()? {
-            self.open(token, listening);
-        }
-        Ok(())
-    }
-
-    /// Returns what listens, and binds the listeners if nothing does. Returns `None` if an address is taken, and is to
-    /// be tried again: [`TAKEN_TIMEOUT`] long.
-    fn listening(&mut self) -> Result<Option<Arc<Listening>>, Failure> {
-        let now = Instant::now();
-        let until = match &self.api {
-            Api::Open(listening) => return Ok(Some(Arc::clone(listening))),
-            Api::Retrying(until) => *until,
-            Api::Off(_) => now + TAKEN_TIMEOUT,
-        };
-        match listen(&self.config) {
-            Ok(listening) => Ok(Some(Arc::new(listening))),
-            Err(error) if is_taken(&error) && now < until => {
-                if let Api::Off(_) = self.api {
-                    log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                    self.ready.set_failed(&Failure::listen(&error).to_string());
-                    self.api = Api::Retrying(until);
-                }
-                Ok(None)
-            }
-            Err(error) => Err(Failure::listen(&error)),
-        }
     }
 
     /// Accepts requests with this token on these sockets.
-    fn open(&mut self, token: Token, listening: Arc<Listening>) {
-        let tls = self.certificate.as_ref().map(|certificate| Arc::clone(&certificate.acceptor));
+    fn open(&mut self, token: Token, listening: Arc<Listening>, tls: Option<Arc<Acceptor>>) {
         let is_https = tls.is_some();
         self.components.workers.open(Arc::clone(&listening), token, tls);
         if !matches!(self.api, Api::Open(_)) {
@@ -275,26 +228,28 @@ impl Gateway {
     }
 
     /// Closes the listeners, and reports why, unless that was reported already.
-    fn close(&mut self, reason: String) {
+    fn close(&mut self, reason: String, to_switch_on: Option<PathBuf>) {
         match &self.api {
             Api::Off(known) if *known == reason => return,
-            Api::Off(_) | Api::Retrying(_) => {}
+            Api::Off(_) => {}
             Api::Open(listening) => {
                 self.components.workers.close();
-                listening.end_backlog();
+                let listeners = listening.end_backlog();
                 listening.close();
+                drop(removal(listeners));
             }
         }
         (self.emit)(&Event::Disabled { reason: &reason });
         self.ready.set_not_listening(&reason);
-        self.settings.log_disabled(&reason);
-        self.api = Api::Off(reason);
-    }
-
-    fn reload_certificate(&mut self) {
-        if let Some(certificate) = &mut self.certificate {
-            certificate.reload();
+        match to_switch_on {
+            None => warning(format_args!("not listening: {reason}")),
+            Some(path) => {
+                log(format_args!("not listening: {reason}"));
+                let path = path.display();
+                log(format_args!("to switch the API on: adapter-gateway enable --settings {path}"));
+            }
         }
+        self.api = Api::Off(reason);
     }
 
     /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
@@ -304,10 +259,13 @@ impl Gateway {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
             None => self.ready.set_not_listening("the gateway stops"),
         }
+        let asked = Instant::now();
         if let Api::Open(listening) = self.api {
-            listening.end_backlog();
+            // Who connects later would wait in a backlog that nobody looks at again.
+            let _ = timeout(UNDO_TIMEOUT, removal(listening.end_backlog())).await;
         }
-        let (stats, was_interrupted) = self.components.stop(self.config.drain_timeout, signals).await;
+        let left = self.config.drain_timeout.saturating_sub(asked.elapsed());
+        let (stats, was_interrupted) = self.components.stop(left, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
             let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
@@ -321,20 +279,9 @@ impl Gateway {
     }
 }
 
-/// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
-fn listen(config: &GatewayConfig) -> io::Result<Listening> {
-    let listened = Listening::bind(&config.listen);
-    if !config.any_port || !listened.as_ref().is_err_and(is_taken) {
-        return listened;
-    }
-    let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
-    let targets = config.listen.iter().map(|target| match target {
-        ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
-        ListenTarget::Path(_) => target.clone(),
-    });
-    Listening::bind(&targets.collect::<Vec<_>>())
-}
-
-fn is_taken(failed: &io::Error) -> bool {
-    failed.kind() == io::ErrorKind::AddrInUse
+/// Removes the files of Unix sockets on a thread of its own, as their folder may not answer. Resolves when they are gone.
+fn removal(listeners: Vec<UnixListener>) -> impl Future {
+    let removed = Some(listeners).filter(|listeners| !listeners.is_empty());
+    let removed = removed.map(|listeners| on_thread("files", move || drop(listeners)));
+    async { removed?.ok()?.await.ok() }
 }

@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::sys::process::is_ignored;
+use crate::sys::timed_join::on_thread;
 
 /// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it
 /// at all writes less.
@@ -88,13 +89,7 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 /// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made
 /// non-blocking.
 pub(super) fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
-    let (sender, ended) = oneshot::channel();
-    thread::Builder::new().name("stdin".into()).spawn(move || {
-        read_to_end(&io::stdin());
-        // The gateway may have stopped for another reason.
-        let _ = sender.send(());
-    })?;
-    Ok(ended)
+    on_thread("stdin", || read_to_end(&io::stdin()))
 }
 
 /// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,

@@ -1,19 +1,17 @@
-//! Reads the settings at the start, when their file changes and at SIGHUP.
+//! Reads the settings at the start, at each look at their file and at SIGHUP.
 
-use std::future::pending;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::admission::token_bytes;
 use crate::settings::{self, Access, FileVersion, SettingsReading};
 use crate::sync::token::Token;
-use crate::sys::log::{log, warning};
+use crate::sys::log::warning;
 use crate::sys::secret_file::exposures;
-use crate::sys::watch::Watch;
 
 /// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and
 /// may take this long to write it.
@@ -21,9 +19,8 @@ const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub(super) struct WatchedSettings {
-    /// The file and the watch on it; `None` for a token that was not read from a file.
-    path: Option<PathBuf>,
-    watch: Option<Watch>,
+    /// `None` for a token that was not read from a file.
+    pub(super) path: Option<PathBuf>,
     /// How many bytes of a token clients can send.
     token_bytes: usize,
     /// `None` if there was no file.
@@ -39,20 +36,13 @@ pub(super) struct WatchedSettings {
 }
 
 impl WatchedSettings {
-    /// `head_bytes` is what a head may have.
-    pub(super) fn start(source: &TokenSource, head_bytes: usize) -> Self {
-        let path = match source {
-            TokenSource::Fixed(token) => {
-                return Self { in_force: Some(Access::Open(token.clone())), ..Self::default() };
-            }
-            TokenSource::SettingsFile(path) => path,
+    /// They are not read yet. `head_bytes` is what a head may have.
+    pub(super) fn new(source: TokenSource, head_bytes: usize) -> Self {
+        let (path, in_force) = match source {
+            TokenSource::Fixed(token) => (None, Some(Access::Open(token))),
+            TokenSource::SettingsFile(path) => (Some(path), None),
         };
-        // The watch starts before the file is read, so that no later change is missed.
-        let watch = Some(Watch::start(path));
-        let token_bytes = token_bytes(head_bytes);
-        let mut settings = Self { path: Some(path.clone()), watch, token_bytes, ..Self::default() };
-        settings.read_again(true);
-        settings
+        Self { path, in_force, token_bytes: token_bytes(head_bytes), ..Self::default() }
     }
 
     /// Returns the token for which the API is open, or the reason why it is switched off.
@@ -64,13 +54,9 @@ impl WatchedSettings {
         }
     }
 
-    /// Waits until the file may have changed, or has been empty for long enough. Cancel-safe.
-    pub(super) async fn changed(&mut self) {
-        match (&mut self.watch, self.emptied) {
-            (Some(watch), Some((_, counts_at))) => drop(timeout_at(counts_at, watch.changed()).await),
-            (Some(watch), None) => watch.changed().await,
-            (None, _) => pending().await,
-        }
+    /// When the file, which is empty, is to be read again: it may be so only while it is saved.
+    pub(super) fn counts_at(&self) -> Option<Instant> {
+        self.emptied.map(|(_, counts_at)| counts_at)
     }
 
     /// Reads the settings again. Settings that cannot be understood leave the last good ones in force. Returns what has
@@ -134,34 +120,33 @@ impl WatchedSettings {
         self.warnings = warnings;
     }
 
-    /// Logs why the API is off: as a warning if there are no settings so far that could be understood, else with the
-    /// command that switches it on.
-    pub(super) fn log_disabled(&self, reason: &str) {
-        if self.in_force.is_none() {
-            return warning(format_args!("not listening: {reason}"));
-        }
-        log(format_args!("not listening: {reason}"));
-        if let Some(path) = &self.path {
-            log(format_args!("to switch the API on: adapter-gateway enable --settings {}", path.display()));
-        }
+    /// Returns the file in which a command can switch the API on; `None` if there are no settings so far that could be
+    /// understood.
+    pub(super) fn to_switch_on(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|_| self.in_force.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use super::*;
     use crate::sync::limits::Limits;
 
     const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
 
-    /// Returns an open settings file, with a watch on it.
+    /// Returns an open settings file, and its settings.
     fn opened(directory: &Path) -> (WatchedSettings, PathBuf) {
         let path = directory.join("user_settings.py");
         fs::write(&path, OPEN).unwrap();
-        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone()), Limits::DEFAULT.head_bytes), path)
+        (started(&path), path)
+    }
+
+    fn started(path: &Path) -> WatchedSettings {
+        let mut settings = WatchedSettings::new(TokenSource::SettingsFile(path.into()), Limits::DEFAULT.head_bytes);
+        settings.read_again(true);
+        settings
     }
 
     #[tokio::test]
@@ -195,7 +180,7 @@ mod tests {
         let since = Instant::now();
         fs::write(&path, "").unwrap();
         let change = loop {
-            settings.changed().await;
+            tokio::time::sleep_until(settings.counts_at().unwrap_or_else(Instant::now)).await;
             if let Some(change) = settings.read_again(false) {
                 break change;
             }
@@ -213,7 +198,7 @@ mod tests {
         assert_eq!(settings.read_again(false), None);
         assert_eq!(settings.read_again(true), Some(SettingsChange::Reloaded));
         assert!(settings.token().is_err());
-        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path), Limits::DEFAULT.head_bytes).token().is_err());
+        assert!(started(&path).token().is_err());
     }
 
     #[tokio::test]

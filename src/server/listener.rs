@@ -6,8 +6,9 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -71,34 +72,28 @@ impl fmt::Display for BoundAddress {
 
 /// Bound and listening sockets, with their addresses.
 #[derive(Debug, Default)]
-pub struct Listening(Vec<(ListeningSocket, BoundAddress)>);
-
-#[derive(Debug)]
-enum ListeningSocket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl AsFd for ListeningSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
-        }
-    }
+pub struct Listening {
+    sockets: Vec<(OwnedFd, BoundAddress)>,
+    /// When they are dropped, their files are removed.
+    unix_listeners: Mutex<Vec<UnixListener>>,
 }
 
 impl Listening {
     /// Fails with the first address that is taken, not permitted, or the last of a target of which this host has none.
-    pub fn bind(targets: &[ListenTarget]) -> io::Result<Self> {
+    /// Calls `begin` before it opens the socket at a path, which may block.
+    pub fn bind(targets: &[ListenTarget], begin: impl Fn(&BoundAddress)) -> io::Result<Self> {
         let mut listening = Self::default();
         for target in targets {
             match target {
                 ListenTarget::Addresses(addresses) => listening.bind_addresses(addresses)?,
                 ListenTarget::Path(path) => {
                     let address = BoundAddress::Unix(Some(path.clone()));
-                    let socket = UnixListener::open(path, BACKLOG).map_err(|error| refused(&address, &error))?;
-                    listening.0.push((ListeningSocket::Unix(socket), address));
+                    begin(&address);
+                    let opened = UnixListener::open(path, BACKLOG);
+                    let opened = opened.and_then(|listener| Ok((listener.as_fd().try_clone_to_owned()?, listener)));
+                    let (socket, listener) = opened.map_err(|error| refused(&address, &error))?;
+                    listening.sockets.push((socket, address));
+                    listening.unix_listeners.get_mut().unwrap_or_else(PoisonError::into_inner).push(listener);
                 }
             }
         }
@@ -106,20 +101,20 @@ impl Listening {
     }
 
     fn bind_addresses(&mut self, addresses: &[SocketAddr]) -> io::Result<()> {
-        let bound_before = self.0.len();
+        let bound_before = self.sockets.len();
         let mut absent = None;
         for &address in addresses {
             match bind(address) {
                 Ok(socket) => {
                     let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
-                    self.0.push((ListeningSocket::Tcp(socket), bound));
+                    self.sockets.push((socket.into(), bound));
                 }
                 Err(error) if is_absent(&error) => absent = Some(refused(&BoundAddress::Tcp(address), &error)),
                 Err(error) => return Err(refused(&BoundAddress::Tcp(address), &error)),
             }
         }
         match absent {
-            Some(absent) if self.0.len() == bound_before => return Err(absent),
+            Some(absent) if self.sockets.len() == bound_before => return Err(absent),
             Some(absent) => log(format_args!("{absent}")),
             None => {}
         }
@@ -128,30 +123,27 @@ impl Listening {
 
     /// The addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> impl Iterator<Item = &BoundAddress> {
-        self.0.iter().map(|(_, address)| address)
+        self.sockets.iter().map(|(_, address)| address)
     }
 
     /// Returns a handle on each socket, and whether it is one of TCP.
     pub fn sockets(&self) -> impl Iterator<Item = (io::Result<OwnedFd>, bool)> {
-        self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
+        self.sockets.iter().map(|(socket, address)| (socket.try_clone(), address.is_tcp()))
     }
 
-    /// Lets no client connect from now on. The connections that have come can still be accepted, and are not more than
-    /// the backlog.
-    pub fn end_backlog(&self) {
-        for (socket, _) in &self.0 {
-            match socket {
-                // A client tries again after a second. It is refused by then, or reaches the next gateway.
-                ListeningSocket::Tcp(socket) => drop(SockRef::from(socket).attach_filter(&NO_SYN)),
-                // The socket goes on listening, so that no other process takes it for a stale one.
-                ListeningSocket::Unix(socket) => socket.remove_file(),
-            }
-        }
+    /// Lets no client connect from now on, once the listeners that this returns are dropped. The connections that have
+    /// come can still be accepted, and are not more than the backlog.
+    pub(crate) fn end_backlog(&self) -> Vec<UnixListener> {
+        // A client tries again after a second. It is refused by then, or reaches the next gateway.
+        let tcp = self.sockets.iter().filter(|(_, address)| address.is_tcp());
+        tcp.for_each(|(socket, _)| drop(SockRef::from(socket).attach_filter(&NO_SYN)));
+        // These sockets go on listening, so that no other process takes them for stale ones.
+        std::mem::take(&mut *self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Refuses new connections, and resets those that nobody has accepted.
     pub fn close(&self) {
-        for (socket, _) in &self.0 {
+        for (socket, _) in &self.sockets {
             let _ = shutdown(socket, Shutdown::Both);
         }
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Builder, Runtime};
 
 pub(crate) mod draft;
 pub(crate) mod host;
@@ -18,7 +19,13 @@ pub(crate) mod time;
 pub(crate) mod timed_join;
 pub(crate) mod unix_listener;
 pub mod watch;
+pub(crate) mod watchdog;
 pub(crate) mod writer;
+
+/// Returns an event loop for one thread.
+pub(crate) fn event_loop() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
 
 /// Registers a descriptor with the reactor of tokio's runtime that this is called in.
 #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]

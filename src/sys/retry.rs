@@ -13,7 +13,10 @@ use rustix::io::Errno;
 /// open the directory may hold it for ever.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How long an error that may pass is no answer yet: another program gives a lease (fcntl(2)) back within milliseconds.
+const PASSING_TIMEOUT: Duration = Duration::from_secs(1);
+
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Returns whether accept(2) fails with this error of a connection alone, so that the next one may be accepted at once.
 /// With any other error the same connection may fail again and again.
@@ -51,11 +54,19 @@ pub(crate) fn retry_until<T, E>(
     }
 }
 
+/// Calls `attempt` again, for a second, while it fails for a reason that may pass: a lease of another program, a signal,
+/// no descriptor that is free, a file server that comes back.
+pub(crate) fn retry_passing<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let passing = [Errno::AGAIN, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::IO];
+    let passes = |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno));
+    retry_until(PASSING_TIMEOUT, PAUSE, attempt, passes)
+}
+
 /// Locks a directory against other gateways until the descriptor is closed.
 pub(crate) fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
     let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);
-    match retry_until(LOCK_TIMEOUT, LOCK_PAUSE, lock, |error| *error == Errno::WOULDBLOCK) {
+    match retry_until(LOCK_TIMEOUT, PAUSE, lock, |error| *error == Errno::WOULDBLOCK) {
         Err(Errno::WOULDBLOCK) => Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds it")),
         locked => Ok(locked.map(|()| directory)?),
     }

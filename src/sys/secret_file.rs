@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
+use super::retry::retry_passing;
+
 const OTHERS: u32 = 0o077;
 
 /// The permissions to add and remove names in a directory, and the bit that limits others to their own files.
@@ -17,8 +19,12 @@ const STICKY: u32 = 0o1000;
 
 /// Reads a regular file up to one byte more than it may have. The metadata are those from before the read, so that a
 /// change during the read is a later version. Fails with [`io::ErrorKind::InvalidInput`] for a directory, a pipe or the
-/// like.
+/// like, and tries again for a second what may pass.
 pub(crate) fn read(path: &Path, max_bytes: usize) -> io::Result<(Metadata, Vec<u8>)> {
+    retry_passing(|| read_once(path, max_bytes))
+}
+
+fn read_once(path: &Path, max_bytes: usize) -> io::Result<(Metadata, Vec<u8>)> {
     let regular = |metadata: Metadata| match metadata.is_file() {
         true => Ok(metadata),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),

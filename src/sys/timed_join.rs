@@ -9,6 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
+use tokio::sync::oneshot;
+
+/// Runs `body` on a thread of its own. Who does not wait for the result leaves the thread behind.
+pub(crate) fn on_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<oneshot::Receiver<T>> {
+    let (sender, result) = oneshot::channel();
+    thread::Builder::new().name(name.into()).spawn(move || drop(sender.send(body())))?;
+    Ok(result)
+}
+
 pub(crate) struct TimedJoinHandle {
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,

@@ -27,6 +27,7 @@ const PATH_BYTES: usize = 107;
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A listening, non-blocking Unix socket. On drop its file is removed, unless another file has taken the place of it.
+/// Who has connected before is still accepted by a second descriptor of the socket.
 #[derive(Debug)]
 pub(crate) struct UnixListener {
     /// It stays open until the file is removed: another process that tries to connect sees that the path is in use, and
@@ -84,16 +85,6 @@ impl UnixListener {
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
-
-    /// Removes the file if it is still this one. From then on nobody finds the socket, and who has connected before is
-    /// still accepted.
-    pub(crate) fn remove_file(&self) {
-        if let Some((path, ours)) = &self.file
-            && identity(path).is_ok_and(|found| found == *ours)
-        {
-            let _ = unlink(path);
-        }
-    }
 }
 
 impl AsFd for UnixListener {
@@ -104,7 +95,11 @@ impl AsFd for UnixListener {
 
 impl Drop for UnixListener {
     fn drop(&mut self) {
-        self.remove_file();
+        if let Some((path, ours)) = &self.file
+            && identity(path).is_ok_and(|found| found == *ours)
+        {
+            let _ = unlink(path);
+        }
     }
 }
 
@@ -298,14 +293,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = UnixListener::open(&path, 10).unwrap();
+        let socket = listener.as_fd().try_clone_to_owned().unwrap();
         let _early = UnixStream::connect(&path).unwrap();
-        listener.remove_file();
-        assert!(UnixStream::connect(&path).is_err());
-        rustix::net::accept(&listener).unwrap();
-        let other = StandardListener::bind(&path).unwrap();
-        listener.remove_file();
         drop(listener);
-        UnixStream::connect(&path).unwrap();
-        drop(other);
+        assert!(UnixStream::connect(&path).is_err());
+        rustix::net::accept(&socket).unwrap();
     }
 }

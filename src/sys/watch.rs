@@ -1,12 +1,14 @@
-//! A watch on one file: it reports that the file may have been written, replaced, removed or created.
+//! A watch on files: it reports that one of them may have been written, replaced, removed or created.
 //!
 //! Inotify watches inodes, and a file that replaces another by a rename is a different inode. So this watch is set on
-//! directories: it resolves the path as the kernel does, and watches each name that the resolution looks up, also
-//! behind symbolic links. Where a directory is missing, that is the last name.
+//! directories: it resolves each path as the kernel does, and watches each name that the resolution looks up, also
+//! behind symbolic links. Where a directory is missing, that is the last name. A file that is there is watched too: it
+//! may be written through another name of it, which a hard link or a mount gives it.
 //!
-//! Invariant: after [`Watch::start`] and after each [`Watch::changed`], the watched names are those of a resolution
-//! that began when all of them were already watched. So each change happens before the caller's next read of the file,
-//! or is reported after it.
+//! Of mounts, of other computers, and of mapped memory, inotify tells nothing. So there is also a time to look.
+//!
+//! Invariant: after [`Watch::renew`], the watched names are those of a resolution that began when all of them were
+//! already watched. So each change happens before the caller's next read of the files, or is reported after it.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -34,7 +36,10 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long a burst of events may delay its report, as some program may write the file all the time.
 const MAX_BURST: Duration = Duration::from_millis(250);
 
-/// How often the file is reported as changed while it cannot be watched.
+/// The time from a renewal to the next look: a switch-off counts within seconds, wherever it was made.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The same while the system gives no watches.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most resolutions of a path whose directories change meanwhile.
@@ -61,14 +66,18 @@ const NAME_EVENTS: WatchFlags = WatchFlags::CREATE
 /// The events by which the content of a file changes. Only the last name can be the name of a file.
 const CONTENT_EVENTS: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
 
-/// A watch on one path. The file need not exist.
+/// The events of a file itself. Its names have links of their own.
+const FILE_EVENTS: WatchFlags = CONTENT_EVENTS.union(WatchFlags::ATTRIB).union(WatchFlags::DONT_FOLLOW);
+
+/// A watch on some paths. The files need not exist.
 #[derive(Debug)]
 pub struct Watch {
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     /// `None` while the system gives no watches.
-    names: Option<WatchedNames>,
+    places: Option<WatchedPlaces>,
     /// When the events that have arrived are reported.
     burst: Option<Burst>,
+    look_at: Instant,
 }
 
 /// Kept between calls, so that a caller that drops the future of [`Watch::changed`] again and again does not put the
@@ -87,55 +96,79 @@ impl Burst {
 }
 
 impl Watch {
-    /// Begins to watch, on the runtime that this is called in.
-    pub fn start(path: &Path) -> Self {
+    /// Begins to watch, on the runtime that this is called in. Calls `begin` before it looks at a path, which may block.
+    pub fn start(paths: impl IntoIterator<Item = PathBuf>, begin: impl Fn(&Path)) -> Self {
         // Where the working directory is unknown, no watch can be had.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        let mut watch = Self { path, names: None, burst: None };
-        watch.watch_names(true);
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let paths = paths.into_iter().map(absolute).collect();
+        let mut watch = Self { paths, places: None, burst: None, look_at: Instant::now() };
+        watch.set(begin, true);
         watch
     }
 
-    /// Resolves when the content, the permissions or the existence of the file may have changed since the last call;
-    /// every second while the system gives no watches. A burst of changes is reported once. Cancel-safe: the next call
-    /// reports what a dropped future has seen.
-    pub async fn changed(&mut self) {
-        if self.burst.is_none() {
-            event(self.names.as_ref()).await;
+    /// Resolves when the content, the permissions or the existence of a file may have changed since the last renewal,
+    /// and at the time to look, seconds after it, in any case. Returns whether the system has told of a change. A burst of changes is
+    /// reported once, and again until the watch is renewed. Cancel-safe: the next call reports what a dropped future
+    /// has seen.
+    pub async fn changed(&mut self) -> bool {
+        if self.burst.is_none() && timeout_at(self.look_at, event(self.places.as_ref())).await.is_err() {
+            return false;
         }
         let burst = self.burst.get_or_insert_with(|| Burst::begin(QUIET, MAX_BURST));
         while Instant::now() < burst.end {
             let until = burst.quiet_at.min(burst.end);
-            if timeout_at(until, event(self.names.as_ref())).await.is_err() {
+            if timeout_at(until, event(self.places.as_ref())).await.is_err() {
                 break;
             }
             burst.quiet_at = Instant::now() + QUIET;
         }
-        // A watched directory may have been renamed, removed or replaced. The old watches end after the new ones are
-        // set.
-        let was_watched = self.names.is_some();
-        self.watch_names(was_watched);
+        true
     }
 
-    /// Watches the names that the path has now. If the system gives no watches, the log says so if `is_news`.
-    fn watch_names(&mut self, is_news: bool) {
-        match watch_names(&self.path) {
-            Ok((names, burst)) => (self.names, self.burst) = (Some(names), burst),
+    /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
+    /// after the new ones are set.
+    pub fn renew(&mut self, begin: impl Fn(&Path)) {
+        let was_watched = self.places.is_some();
+        self.set(begin, was_watched);
+    }
+
+    /// If the system gives no watches, the log says so if `is_news`.
+    fn set(&mut self, begin: impl Fn(&Path), is_news: bool) {
+        match self.watched(begin) {
+            Ok((places, burst)) => {
+                (self.places, self.burst, self.look_at) = (Some(places), burst, Instant::now() + LOOK_INTERVAL);
+            }
             Err(error) => {
-                (self.names, self.burst) = (None, Some(Burst::begin(POLL_INTERVAL, POLL_INTERVAL)));
+                (self.places, self.burst, self.look_at) = (None, None, Instant::now() + POLL_INTERVAL);
                 if is_news {
-                    let (path, interval_s) = (self.path.display(), POLL_INTERVAL.as_secs());
-                    warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
+                    let interval_s = POLL_INTERVAL.as_secs();
+                    warning(format_args!("{error}; the files are looked at every {interval_s} s instead"));
                 }
             }
         }
     }
+
+    /// Returns a burst to report if the names change all the time.
+    fn watched(&self, begin: impl Fn(&Path)) -> io::Result<(WatchedPlaces, Option<Burst>)> {
+        let resolve =
+            || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();
+        let mut before = resolve();
+        for _ in 1..MAX_RESOLUTIONS {
+            let watched = WatchedPlaces::watch(&before);
+            let after = resolve();
+            if after == before {
+                return Ok((watched?, None));
+            }
+            before = after;
+        }
+        Ok((WatchedPlaces::watch(&before)?, Some(Burst::begin(QUIET, MAX_BURST))))
+    }
 }
 
-/// Resolves when one of the names had an event; never without names. Cancel-safe.
-async fn event(names: Option<&WatchedNames>) {
-    match names {
-        Some(names) => names.event().await,
+/// Resolves when one of the places had an event; never without places. Cancel-safe.
+async fn event(places: Option<&WatchedPlaces>) {
+    match places {
+        Some(places) => places.event().await,
         None => pending().await,
     }
 }
@@ -144,43 +177,27 @@ fn because(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Watches each name that the resolution of `path` looks up. Returns a burst to report if the names change all the
-/// time.
-fn watch_names(path: &Path) -> io::Result<(WatchedNames, Option<Burst>)> {
-    let mut before = lookups(path);
-    for _ in 1..MAX_RESOLUTIONS {
-        let names = WatchedNames::watch(&before);
-        let after = lookups(path);
-        if after == before {
-            return Ok((names?, None));
-        }
-        before = after;
-    }
-    Ok((WatchedNames::watch(&before)?, Some(Burst::begin(QUIET, MAX_BURST))))
-}
-
-/// The names of one resolution, watched until this is dropped.
+/// The places of one resolution, watched until this is dropped.
 #[derive(Debug)]
-struct WatchedNames {
+struct WatchedPlaces {
     events: AsyncFd<OwnedFd>,
     /// For each name, the watch on the directory that holds it.
     names: Vec<(i32, OsString)>,
 }
 
-impl WatchedNames {
-    fn watch(lookups: &[Lookup]) -> io::Result<Self> {
+impl WatchedPlaces {
+    fn watch(places: &[Place]) -> io::Result<Self> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
             .map_err(|errno| because("cannot watch files", &errno.into()))?;
-        let mut names = Vec::with_capacity(lookups.len());
-        let nearest = lookups.last().map(|lookup| &lookup.dir);
-        for Lookup { dir, name } in lookups {
-            let is_nearest = nearest == Some(dir);
-            let flags = if is_nearest { NAME_EVENTS | CONTENT_EVENTS } else { NAME_EVENTS };
-            match inotify::add_watch(&events, dir.as_path(), flags).map_err(io::Error::from) {
-                Ok(watch) => names.push((watch, name.clone())),
-                // The process may not be allowed to read a directory far up, such as /home. It is seldom renamed.
-                Err(error) if error.kind() == ErrorKind::PermissionDenied && !is_nearest => {}
-                Err(error) => return Err(because(format_args!("cannot watch {}", dir.display()), &error)),
+        let mut names = Vec::with_capacity(places.len());
+        for Place { path, name, events: wanted } in places {
+            // The process may not be allowed to read the file, which its directory tells of too, or a directory far up,
+            // such as /home. It is seldom renamed.
+            let is_needed = name.is_some() && wanted.contains(CONTENT_EVENTS);
+            match inotify::add_watch(&events, path.as_path(), *wanted).map_err(io::Error::from) {
+                Ok(watch) => names.extend(name.clone().map(|name| (watch, name))),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && !is_needed => {}
+                Err(error) => return Err(because(format_args!("cannot watch {}", path.display()), &error)),
             }
         }
         Ok(Self { events: registered(events, Interest::READABLE)?, names })
@@ -207,7 +224,7 @@ impl WatchedNames {
         concerned
     }
 
-    /// An event without a name is about a watched directory itself, or says that the kernel dropped events.
+    /// An event without a name is about a watched file or directory itself, or says that the kernel dropped events.
     fn concerns(&self, event: &Event<'_>) -> bool {
         event.file_name().is_none_or(|name| {
             self.names.iter().any(|(watch, watched)| *watch == event.wd() && watched.as_bytes() == name.to_bytes())
@@ -215,22 +232,37 @@ impl WatchedNames {
     }
 }
 
-/// A name, and the directory that it is looked up in, whose path has no symbolic links.
+/// A directory with the name that is looked up in it, or a file. The path has no symbolic links.
 #[derive(Debug, PartialEq, Eq)]
-struct Lookup {
-    dir: PathBuf,
-    name: OsString,
+struct Place {
+    path: PathBuf,
+    name: Option<OsString>,
+    events: WatchFlags,
 }
 
-/// Resolves an absolute path as the kernel does, and returns the lookups from the root to the first missing name.
-fn lookups(path: &Path) -> Vec<Lookup> {
-    let mut lookups = Vec::new();
+/// Resolves an absolute path as the kernel does, and returns the places from the root to the file, or to the first
+/// missing name.
+fn places(path: &Path) -> Vec<Place> {
+    let mut places = Vec::new();
+    let file = resolve(path, &mut places);
+    // The directory may occur more than once.
+    if let Some(Place { path: nearest, .. }) = places.last() {
+        let nearest = nearest.clone();
+        let of_nearest = places.iter_mut().filter(|place| place.path == nearest);
+        of_nearest.for_each(|place| place.events |= CONTENT_EVENTS);
+    }
+    places.extend(file.map(|path| Place { path, name: None, events: FILE_EVENTS }));
+    places
+}
+
+/// Returns the file, if there is one.
+fn resolve(path: &Path, places: &mut Vec<Place>) -> Option<PathBuf> {
     let mut dir = PathBuf::from("/");
     let mut links = 0;
     let mut rest = path.to_path_buf();
     loop {
         let mut components = rest.components();
-        let Some(component) = components.next() else { return lookups };
+        let component = components.next()?;
         let mut behind = components.as_path().to_path_buf();
         match component {
             Component::RootDir => dir = PathBuf::from("/"),
@@ -238,15 +270,15 @@ fn lookups(path: &Path) -> Vec<Lookup> {
             Component::CurDir | Component::Prefix(_) => {}
             Component::Normal(name) => {
                 let found = dir.join(name);
-                lookups.push(Lookup { dir: dir.clone(), name: name.to_owned() });
-                match fs::symlink_metadata(&found) {
-                    Ok(metadata) if metadata.is_symlink() && links < MAX_LINKS => {
-                        let Ok(target) = fs::read_link(&found) else { return lookups };
-                        links += 1;
-                        behind = target.join(behind);
-                    }
-                    Ok(metadata) if metadata.is_dir() => dir = found,
-                    _ => return lookups,
+                places.push(Place { path: dir.clone(), name: Some(name.to_owned()), events: NAME_EVENTS });
+                let metadata = fs::symlink_metadata(&found).ok()?;
+                if metadata.is_symlink() && links < MAX_LINKS {
+                    links += 1;
+                    behind = fs::read_link(&found).ok()?.join(behind);
+                } else if metadata.is_dir() {
+                    dir = found;
+                } else {
+                    return metadata.is_file().then_some(found);
                 }
             }
         }

@@ -14,6 +14,7 @@
 //! | `no_watches` | Are settings and certificate followed where the system gives no watches? |
 //! | `replacement` | Is a gateway replaced by another one on the same socket without a failure? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
+//! | `files` | Is every switch-off seen, and nothing held up, whatever file systems, mounts and locks do? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
 //! | `container` | Does the gateway run as process 1 with a read-only root, and see what changes in a mounted folder? |
@@ -57,6 +58,7 @@ mod docs;
 mod enable;
 mod endurance;
 mod epoll;
+mod files;
 mod guard;
 mod harness;
 mod host_names;

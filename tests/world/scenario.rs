@@ -187,7 +187,7 @@ impl Gateway {
 
     fn listen(&self, sockets: usize) -> Arc<Listening> {
         let targets = vec![ListenTarget::Addresses(vec![([127, 0, 0, 1], 0).into(); sockets])];
-        let listening = Listening::bind(&targets).unwrap();
+        let listening = Listening::bind(&targets, |_| {}).unwrap();
         for address in listening.addresses() {
             let BoundAddress::Tcp(address) = address else { unreachable!("only addresses of TCP are bound") };
             let backlog = Rc::<Backlog>::default();

@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
 use super::{Stream, Transport, receive, send};
-use crate::sys::registered;
+use crate::sys::{event_loop, registered};
 
 pub(crate) struct Epoll {
     runtime: tokio::runtime::Runtime,
@@ -27,7 +27,7 @@ impl Transport for Epoll {
     const NAME: &'static str = "epoll";
 
     fn new() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = event_loop()?;
         Ok(Self { runtime, tasks: LocalSet::new() })
     }
 

@@ -163,8 +163,9 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
 fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_is_in_force() {
     for is_seen in [true, false] {
         let (bus, state) = (bus(), StateWhenWoken::new());
-        let listening =
-            || Arc::new(Listening::bind(&[ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()])]).unwrap());
+        let listening = || {
+            Arc::new(Listening::bind(&[ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()])], |_| {}).unwrap())
+        };
         let open = |token| Mode::Open { listening: listening(), token: Token::new(token).unwrap(), tls: None };
         let mode = watch::Sender::new(open("before"));
         let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &mode);

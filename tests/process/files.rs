@@ -1,0 +1,151 @@
+//! File systems, mounts and locks of others: none holds the gateway up, and no switch-off is missed.
+
+use std::fs::{self, File};
+use std::process::Command;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::Signal;
+
+use crate::settings::status_with;
+use crate::support::{
+    Builder, FINE, Gateway, HangingFolder, SettingsFile, disabled, enabled, eventually, free_address, refuses, skip,
+    token,
+};
+
+const SILENT: &str = "does not answer";
+
+/// Starts a gateway whose settings are on a file system of the test; `None` where there can be none.
+fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, HangingFolder)> {
+    let Some(folder) = HangingFolder::with(&enabled(&token("of-the-test"))) else {
+        skip("no file system of a test can be mounted here: this needs root and /dev/fuse");
+        return None;
+    };
+    folder.hang(hangs);
+    let settings = SettingsFile::absent();
+    let script = HangingFolder::mount_at(&settings);
+    Some((builder.stdin(folder.device()).after(&script).spawn_beside(settings), folder))
+}
+
+#[test]
+fn settings_that_do_not_answer_hold_nothing_up_and_count_when_they_answer_again() {
+    let Some((mut gateway, folder)) = on_a_hanging_folder(Gateway::serve().listen(free_address()), false) else {
+        return;
+    };
+    gateway.wait_listening();
+    folder.hang(true);
+    gateway.signal(Signal::HUP);
+    gateway.expect_log(&format!("{} {SILENT}", gateway.settings.path().display()));
+    gateway.stats();
+    gateway.post(FINE).assert_accepted();
+    folder.write(disabled());
+    folder.hang(false);
+    gateway.wait_event("disabled");
+    gateway.expect_log("answers again");
+    assert!(refuses(gateway.address()));
+
+    // The kernel tells nothing of this change.
+    folder.write(&enabled(&token("of-the-test")));
+    gateway.wait_listening();
+    folder.hang(true);
+    gateway.signal(Signal::HUP);
+    eventually("a second warning", || (gateway.log().matches(SILENT).count() == 2).then_some(()));
+    gateway.terminate();
+}
+
+#[test]
+fn a_start_whose_settings_do_not_answer_is_disabled_and_follows_signals() {
+    let Some((mut gateway, folder)) = on_a_hanging_folder(Gateway::serve().https(), true) else { return };
+    eventually_handles_signals(&gateway);
+    gateway.stats();
+    let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
+    assert_eq!(reason, format!("{} {SILENT}", gateway.settings.path().display()));
+    gateway.stats();
+    folder.hang(false);
+    let Some((mut second, _folder)) = on_a_hanging_folder(Gateway::serve(), true) else { return };
+    eventually_handles_signals(&second);
+    second.terminate();
+    assert!(!second.end().stdout.contains("disabled"), "the signal did not wait for the settings");
+}
+
+/// Waits until SIGUSR1 does not end the process.
+fn eventually_handles_signals(gateway: &Gateway) {
+    eventually("signals are handled", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        (u64::from_str_radix(caught, 16).unwrap() & 1 << (Signal::USR1.as_raw() - 1) != 0).then_some(())
+    });
+}
+
+/// Whoever may read a folder may lock it. Each lock is waited for, at the cost of the start alone.
+#[test]
+fn a_locked_folder_of_sockets_delays_no_signal() {
+    for (option, scheme) in [("--listen", "unix:"), ("--bind", "ipc://")] {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = File::open(directory.path()).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let place = |number: usize| format!("{scheme}{}/{number}", directory.path().display());
+        let places: Vec<_> = (0..30).flat_map(|number| [option.to_owned(), place(number)]).collect();
+        let arguments = places.iter().map(String::as_str).chain(["--drain-timeout", "0.5"]);
+        let mut gateway = Gateway::serve().arguments(arguments).spawn();
+        eventually_handles_signals(&gateway);
+        gateway.stats();
+        gateway.signal(Signal::TERM);
+        let stdout = gateway.finish(0).stdout;
+        assert!(stdout.lines().last().unwrap().contains("stopped") && !stdout.contains("listening"), "{stdout}");
+    }
+}
+
+/// A script that mounts, and then runs the gateway, which sees the mounts with those that come later.
+fn with_mounts(script: &str) -> String {
+    format!("exec unshare --user --map-root-user --mount sh -c '{script} && exec \"$@\"' sh \"$@\"")
+}
+
+/// Runs a command where the gateway sees its effect.
+fn beside(gateway: &Gateway, script: &str) {
+    let target = gateway.id().to_string();
+    let enter = ["--target", &target, "--user", "--preserve-credentials", "--mount", "sh", "-c", script];
+    assert!(Command::new("nsenter").args(enter).status().unwrap().success(), "{script}");
+}
+
+#[test]
+fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = elsewhere.path().join("other");
+    for is_mounted in [false, true] {
+        let settings = SettingsFile::absent();
+        fs::write(&other, enabled(&token("of-the-test"))).unwrap();
+        let script = if is_mounted {
+            fs::write(settings.path(), "").unwrap();
+            with_mounts(&format!("mount --bind {} {}", other.display(), settings.path().display()))
+        } else {
+            fs::hard_link(&other, settings.path()).unwrap();
+            "true".into()
+        };
+        let builder = Gateway::serve().no_settings().listen(free_address()).after(&script);
+        let mut gateway = builder.start_beside(settings);
+        for name in ["first", "second"] {
+            fs::write(&other, disabled()).unwrap();
+            gateway.wait_event("disabled");
+            fs::write(&other, enabled(&token(name))).unwrap();
+            gateway.wait_listening();
+            assert_eq!(status_with(&mut gateway.client(), &token(name)), 200);
+        }
+    }
+}
+
+#[test]
+fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
+    let mut gateway = Gateway::serve().listen(free_address()).after(&with_mounts("true")).start();
+    let path = gateway.settings.path().to_owned();
+    let folder = path.parent().unwrap().display();
+    beside(&gateway, &format!("mount -t tmpfs none {folder}"));
+    gateway.wait_event("disabled");
+    assert!(refuses(gateway.address()));
+    beside(&gateway, &format!("echo OPEN_REST_API = True > {0}; echo TOKEN = \\'$0\\' >> {0}", path.display()));
+    // The shell of that script has no name but this.
+    gateway.wait_listening();
+    assert_eq!(status_with(&mut gateway.client(), "sh"), 200);
+    beside(&gateway, &format!("umount {folder}"));
+    gateway.wait_settings("reloaded");
+    eventually("the first file", || (status_with(&mut gateway.client(), &token("of-the-test")) == 200).then_some(()));
+}
