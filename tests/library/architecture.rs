@@ -2,6 +2,7 @@
 //! each other, and what the core must not name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -116,11 +117,12 @@ struct Source {
 
 fn sources() -> Vec<Source> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let is_test = |part: &OsStr| part == "tests" || part == "tests.rs" || part == "models.rs";
     let (mut sources, mut open) = (Vec::new(), vec![src.clone()]);
     while let Some(path) = open.pop() {
         if path.is_dir() {
             open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if !path.iter().any(|part| part == "tests" || part == "tests.rs" || part == "models.rs") {
+        } else if !path.strip_prefix(&src).unwrap().iter().any(is_test) {
             sources.push(Source::read(&src, &path));
         }
     }
