@@ -175,7 +175,7 @@ fn run(arguments: &Arguments) -> ExitCode {
 /// Measures the workloads that are asked for, and prints the results of each.
 fn measure_all(bench: &Bench, arguments: &Arguments) -> Vec<(&'static Workload, Results)> {
     let mut measured = Vec::new();
-    for workload in WORKLOADS {
+    for workload in WORKLOADS.iter() {
         let is_asked_for = arguments.only.as_ref().is_none_or(|part| workload.name.contains(part.as_str()));
         if !is_asked_for || arguments.quick && !workload.is_quick() {
             continue;

@@ -9,6 +9,7 @@ use adapter_gateway::sync::limits::Limits;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};
+use serde::Deserialize;
 
 use crate::clients::Clients;
 use crate::cores::Cores;
@@ -32,7 +33,7 @@ const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);
 /// How long a load runs before it is measured. What a server allocates only once, it has allocated then.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
     /// The processor time of all threads of the server, in user space and in the kernel.
     CpuPerRequest,
@@ -89,12 +90,13 @@ impl fmt::Display for Metric {
 }
 
 /// What the clients of a server do.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 pub(crate) enum Scenario {
     /// Each connection sends a pipeline of requests, and the next one when all are answered.
     Closed {
         connections: usize,
         pipelined: usize,
+        #[serde(default = "small")]
         body_bytes: usize,
     },
     /// One connection sends a request when the last one is answered. Delays are measured.
@@ -136,6 +138,10 @@ pub(crate) struct Bench {
 
 /// The bytes of the body of a small message.
 pub(crate) const SMALL_BYTES: usize = 110;
+
+fn small() -> usize {
+    SMALL_BYTES
+}
 
 /// The lines that `send` posts in one measurement, which takes about a second.
 const SEND_LINES: u64 = 400_000;

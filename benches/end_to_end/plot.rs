@@ -58,7 +58,7 @@ pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
     )
 }
 
-fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
+fn group<'w>(workload: &'w Workload, results: &Results) -> Option<Group<'w>> {
     let metric = Metric::CpuPerRequest;
     let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
     let mut bars: Vec<_> = results
@@ -71,5 +71,5 @@ fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
     }
     bars.sort_by(|one, other| one.1.total_cmp(&other.1));
     bars.insert(0, (Server::Gateway.name(), 1.0));
-    Some(Group { title: workload.name, bars })
+    Some(Group { title: &workload.name, bars })
 }

@@ -41,7 +41,7 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
         "| work | server | beside | ratio of | median | range | aim | met |\n|---|---|---|---|--:|--:|--:|---|\n"
             .to_owned();
     for (workload, results) in measured {
-        for aim in workload.aims {
+        for aim in &workload.aims {
             let ratios = results.ratios(aim.server, aim.beside, aim.metric);
             let Some((ratio, range)) = median_and_range(&ratios) else { continue };
             let (bound, is_met) = match aim.metric {
@@ -49,7 +49,7 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
                 _ => (format!("≤ {:.2}", aim.bound), ratio <= aim.bound),
             };
             let met = if is_met { "yes" } else { "no" };
-            let (workload, server, beside) = (workload.name, aim.server.name(), aim.beside.name());
+            let (workload, server, beside) = (&workload.name, aim.server.name(), aim.beside.name());
             let _ = writeln!(
                 table,
                 "| {workload} | {server} | {beside} | {} | {ratio:.2} | {range} | {bound} | {met} |",

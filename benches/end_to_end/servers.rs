@@ -5,13 +5,14 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde::Deserialize;
 use serde_json::Value;
 use socket2::SockAddr;
 use tempfile::TempDir;
 
 use crate::request::TOKEN;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
     /// The gateway with `--io uring`.
     Gateway,
@@ -75,7 +76,7 @@ impl Server {
 }
 
 /// How clients reach a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) enum Via {
     /// http by TCP.
     Tcp,
