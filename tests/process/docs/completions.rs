@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
+use serde_json::Value as Json;
+
 use super::document::repository;
 use super::interface::{Command, Opt, Value};
 use super::messages;
@@ -139,60 +141,32 @@ fn fish_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// What is typed, and what is offered in the order of the alphabet. The last word is the one to complete.
-type Typed = (&'static str, &'static [&'static str]);
-
-/// What every shell offers.
-const TYPED: [Typed; 8] = [
-    ("adapter-gateway ", &["demo", "disable", "enable", "listen", "send", "serve"]),
-    ("adapter-gateway s", &["send", "serve"]),
-    ("adapter-gateway serve --watch", &["--watch-parent", "--watch-stdin"]),
-    ("adapter-gateway listen --topic a --p", &["--pretty"]),
-    ("adapter-gateway serve --plain --io ", &["auto", "epoll", "uring"]),
-    ("adapter-gateway demo --vocabulary o", &["older"]),
-    ("adapter-gateway serve --settings Cargo.t", &["Cargo.toml"]),
-    ("adapter-gateway send core/e", &["core/extension/statu/change", "core/extensions/operate", "core/exts/operate"]),
-];
-
 #[test]
 fn bash_completes() {
-    let typed = typed_with(&[
-        ("adapter-gateway --v", &["--version"]),
-        ("adapter-gateway serve --io=", &["auto", "epoll", "uring"]),
-        ("adapter-gateway serve --io=e", &["epoll"]),
-        ("adapter-gateway serve --vocabulary=", &["as-sent", "newer", "older"]),
-        ("adapter-gateway serve --cert-dir sr", &["src"]),
-        ("adapter-gateway serve --listen ", &[]),
-    ]);
-    assert_completes(&["bash", "--norc", "tests/process/docs/completions.bash"], &typed);
+    assert_completes(&["bash", "--norc", "tests/process/docs/completions.bash"]);
 }
 
+/// fish completes the whole word.
 #[test]
 fn fish_completes() {
-    // fish completes the whole word.
-    const ASSIGNED: &[&str] = &["--vocabulary=as-sent", "--vocabulary=newer", "--vocabulary=older"];
     let script = format!(
         "source {FISH}; while read -l line; complete -C \"$line\" | string split -f 1 \\t | sort | string join ' '; end"
     );
-    let typed = typed_with(&[("adapter-gateway serve --vocabulary=", ASSIGNED)]);
-    assert_completes(&["fish", "--no-config", "-c", &script], &typed);
+    assert_completes(&["fish", "--no-config", "-c", &script]);
 }
 
 #[test]
 fn zsh_completes() {
-    let typed = typed_with(&[
-        ("adapter-gateway serve --io=e", &["epoll"]),
-        ("adapter-gateway serve --vocabulary=", &["as-sent", "newer", "older"]),
-    ]);
-    assert_completes(&["zsh", "-f", "tests/process/docs/completions.zsh"], &typed);
+    assert_completes(&["zsh", "-f", "tests/process/docs/completions.zsh"]);
 }
 
-fn typed_with(more: &[Typed]) -> Vec<Typed> {
-    [TYPED.as_slice(), more].concat()
-}
-
-/// Compares what the script, which reads a typed line and prints a line with what is offered, prints for each.
-fn assert_completes(words: &[&str], typed: &[Typed]) {
+/// Compares what the script, which reads a typed line and prints a line with what is offered, prints for each line of
+/// the data: what is typed, whose last word is the one to complete, and what is offered in the order of the alphabet.
+fn assert_completes(words: &[&str]) {
+    let typed: Json = serde_json::from_str(include_str!("../../data/completions.json")).unwrap();
+    let typed = ["every shell", words[0]].into_iter().flat_map(|shell| typed[shell].as_object().unwrap());
+    let (lines, expected): (Vec<_>, Vec<_>) =
+        typed.map(|(line, offered)| (format!("{line}\n"), offered.clone())).unzip();
     let Ok(mut shell) = Process::new(words[0])
         .args(&words[1..])
         .current_dir(repository(""))
@@ -202,11 +176,9 @@ fn assert_completes(words: &[&str], typed: &[Typed]) {
     else {
         return crate::support::skip(&format!("{} is not installed", words[0]));
     };
-    let lines: String = typed.iter().map(|(line, _)| format!("{line}\n")).collect();
-    shell.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    shell.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
     let output = shell.wait_with_output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    let offered: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
-    let expected: Vec<Vec<&str>> = typed.iter().map(|(_, words)| words.to_vec()).collect();
+    let offered: Vec<Json> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(offered, expected, "{}", words[0]);
 }

@@ -198,70 +198,25 @@ fn capitalised(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-const COLLECTION: &str = r#"{
-  "info": {
-    "name": "adapter-gateway",
-    "description": "Messages of every known topic. Set base_url, such as https://127.0.0.1:12358, and token.",
-    "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
-  },
-  "item": [
-ITEMS
-  ],
-  "variable": [
-    { "key": "base_url", "value": "https://127.0.0.1:12358" },
-    { "key": "token", "value": "" }
-  ]
-}
-"#;
-
-const ITEM: &str = r#"    {
-      "name": "NAME",
-      "event": [{ "listen": "test", "script": { "type": "text/javascript", "exec": [
-        SCRIPT
-      ] } }],
-      "request": {
-        "method": "POST",
-        "header": [{ "key": "Content-Type", "value": "application/json" }],
-        "url": {
-          "raw": "{{base_url}}/api/message?token=TOKEN",
-          "host": ["{{base_url}}"],
-          "path": ["api", "message"],
-          "query": [{ "key": "token", "value": "TOKEN" }]
-        },
-        "body": { "mode": "raw", "raw": BODY, "options": { "raw": { "language": "json" } } }
-      }
-    }"#;
-
-const ACCEPTED: [&str; 4] = [
-    "pm.test('accepted', () => {",
-    "  pm.response.to.have.status(200)",
-    "  pm.expect(pm.response.json()).to.eql({ status: 'accepted' })",
-    "})",
-];
-
-const UNAUTHORIZED: [&str; 5] = [
-    "pm.test('unauthorized', () => {",
-    "  pm.response.to.have.status(401)",
-    "  pm.expect(pm.response.headers.get('Content-Type')).to.eql('application/problem+json')",
-    "  pm.expect(pm.response.json().type).to.eql('urn:adapter-gateway:problem:token')",
-    "})",
-];
-
 /// The message of no known topic, which stands in `docs/openapi.yaml` too.
 const OTHER: &str = r#"{"topic": "my/own/topic", "payload": {"anything": [1, 2.5, null]}}"#;
 
 /// Returns the whole Postman collection: every example, the message of no known topic, and a wrong token.
 fn collection() -> String {
-    let messages = messages::all();
-    let accepted = messages.iter().map(|message| item(&message.name, "{{token}}", &body(message), &ACCEPTED));
-    let mut items: Vec<String> = accepted.collect();
-    items.push(item("other", "{{token}}", OTHER, &ACCEPTED));
-    items.push(item("wrong token", "wrong", &body(&messages[0]), &UNAUTHORIZED));
-    COLLECTION.replace("ITEMS", &items.join(",\n"))
+    let (messages, accepted) = (messages::all(), include_str!("postman/accepted.js"));
+    let items = messages.iter().map(|message| item(&message.name, "{{token}}", &body(message), accepted));
+    let mut items: Vec<String> = items.collect();
+    items.push(item("other", "{{token}}", OTHER, accepted));
+    items.push(item("wrong token", "wrong", &body(&messages[0]), include_str!("postman/unauthorized.js")));
+    include_str!("postman/collection.json").replace("ITEMS", &items.join(",\n"))
 }
 
-fn item(name: &str, token: &str, body: &str, script: &[&str]) -> String {
-    let script: Vec<String> = script.iter().map(|line| format!("{line:?}")).collect();
-    let item = ITEM.replace("NAME", name).replace("TOKEN", token).replace("BODY", &format!("{body:?}"));
+fn item(name: &str, token: &str, body: &str, script: &str) -> String {
+    let script: Vec<String> = script.lines().map(|line| format!("{line:?}")).collect();
+    let item = include_str!("postman/item.json")
+        .trim_end()
+        .replace("NAME", name)
+        .replace("TOKEN", token)
+        .replace("BODY", &format!("{body:?}"));
     item.replace("SCRIPT", &script.join(",\n        "))
 }
