@@ -48,7 +48,7 @@ fn the_table_is_that_of_the_contract() {
         Content::HomeAutomation => table::Content::HomeAutomation,
     };
     let own = SCHEMAS.iter().map(|row| (row.topic, names(row), content(row), row.older, row.newer));
-    let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.to_vec(), row.content, Some(row.older), row.newer));
+    let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.clone(), row.content, Some(row.older), row.newer));
     assert_eq!(own.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
 }
 

@@ -19,7 +19,7 @@ fn string() -> impl Strategy<Value = String> {
             "topic", "payload", "content", "node_id", "extension_id", "node_name", "extension_name", "start", "stop",
             "type", "domain", "service", "service_data", "entity_id", "light.lamp", "light", "", "a~/b",
         ]).prop_map(str::to_owned),
-        1 => prop::sample::select(TOPICS.map(|row| row.topic.to_owned()).to_vec()),
+        1 => prop::sample::select(TOPICS.iter().map(|row| row.topic.to_owned()).collect::<Vec<_>>()),
         1 => ".{0,6}",
         1 => any::<String>(),
     ]

@@ -162,7 +162,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
 fn every_topic_is_in_a_request_file() {
     let requests = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.bytes);
     let requests = String::from_utf8_lossy(&requests.collect::<Vec<_>>().concat()).into_owned();
-    for row in &TOPICS {
+    for row in TOPICS.iter() {
         assert!(requests.contains(&format!("\"{}\"", row.topic)), "no request file has {}", row.topic);
     }
 }
