@@ -209,28 +209,36 @@ fn wait_refused(rig: &mut Rig) {
     eventually("a message is refused", || (refused(rig) > 0).then_some(()));
 }
 
+/// Posts until a message is refused, while a subscriber reads nothing. It receives everything behind these pauses.
+fn assert_count_for_nobody(side: Side, stall_timeout: Duration, pauses: impl FnOnce(&Rig, RawPeer) -> SlowReader) {
+    let mut rig = Rig::with_short_queue(side, stall_timeout);
+    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
+    let slow = subscribed(slow, OWN_TOPIC);
+    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+    let posting = Task::start(|over| poster.post_until(over));
+    wait_refused(&mut rig);
+    let slow = pauses(&rig, slow);
+    let poster = posting.finish();
+    slow.assert_receives(&poster.accepted);
+    let peers = &rig.gateway.stats()["peers"];
+    assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
+    assert_received(&rig, &poster.accepted);
+    rig.assert_unharmed("a pause");
+}
+
 /// The queue is full before and after the pause, and what waits longest waits for half a second.
 #[test]
 fn a_pause_of_the_gateway_counts_for_nobody() {
     side_by_side(SIDES, |side| {
-        let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT_OF_PAUSED);
-        let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
-        let slow = subscribed(slow, OWN_TOPIC);
-        let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-        let posting = Task::start(|over| poster.post_until(over));
-        wait_refused(&mut rig);
-        // It reads from now on. On a busy machine, nobody posts faster than it reads.
-        let slow = SlowReader::start(slow, Duration::from_millis(2));
-        pause(&rig, PAUSE);
-        // Much more than what had been posted before the pause.
-        let taken_before = slow.taken();
-        eventually("the slow subscriber takes more", || (slow.taken() > taken_before + 600).then_some(()));
-        let poster = posting.finish();
-        slow.assert_receives(&poster.accepted);
-        let peers = &rig.gateway.stats()["peers"];
-        assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
-        assert_received(&rig, &poster.accepted);
-        rig.assert_unharmed("a pause");
+        assert_count_for_nobody(side, STALL_TIMEOUT_OF_PAUSED, |rig, slow| {
+            // It reads from now on. On a busy machine, nobody posts faster than it reads.
+            let slow = SlowReader::start(slow, Duration::from_millis(2));
+            pause(rig, PAUSE);
+            // Much more than what had been posted before the pause.
+            let taken_before = slow.taken();
+            eventually("the slow subscriber takes more", || (slow.taken() > taken_before + 600).then_some(()));
+            slow
+        });
     });
 }
 
@@ -240,20 +248,11 @@ fn a_pause_of_the_gateway_counts_for_nobody() {
 fn many_short_pauses_count_for_nobody() {
     const PAUSES: u32 = 20;
     const TIME: Duration = Duration::from_millis(400);
-    let mut rig = Rig::with_short_queue(Side::Bind, PAUSES * TIME / 2);
-    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
-    let slow = subscribed(slow, OWN_TOPIC);
-    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    let posting = Task::start(|over| poster.post_until(over));
-    wait_refused(&mut rig);
-    for _ in 0..PAUSES {
-        pause(&rig, TIME);
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let slow = SlowReader::start(slow, Duration::ZERO);
-    let poster = posting.finish();
-    slow.assert_receives(&poster.accepted);
-    assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
-    assert_received(&rig, &poster.accepted);
-    rig.assert_unharmed("many short pauses");
+    assert_count_for_nobody(Side::Bind, PAUSES * TIME / 2, |rig, slow| {
+        for _ in 0..PAUSES {
+            pause(rig, TIME);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        SlowReader::start(slow, Duration::ZERO)
+    });
 }

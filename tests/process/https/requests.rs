@@ -83,15 +83,6 @@ fn a_request_may_follow_the_handshake_in_the_same_write() {
     client.exchange(&rig.request(FINE)).assert_accepted();
 }
 
-/// A client that is still sending must be able to read why its request is refused.
-#[test]
-fn a_body_over_max_body_is_413_while_it_is_sent() {
-    let rig = Rig::with(["--max-body", "1000"]);
-    let mut client = rig.client();
-    client.send(rig.request(vec![b'x'; 200_000]).bytes());
-    client.expect_last(413);
-}
-
 #[test]
 fn a_client_that_connects_again_resumes_its_session() {
     let rig = Rig::with(["--workers", "2"]);

@@ -1,7 +1,7 @@
 //! The lines in flight, before a server that answers as the test wants.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +48,24 @@ impl Server {
             }
         }
         send.finish(status).stderr
+    }
+
+    /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its settings,
+    /// and `send`.
+    fn away_behind_a_line(change: impl FnOnce(&SettingsFile)) -> (SocketAddr, SettingsFile, Process) {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let server = Self::start();
+        let address = server.listener.local_addr().unwrap();
+        let send = Process::spawn(&mut server.send(reader));
+        writer.write_all(b"t/1\t1\n").unwrap();
+        let mut connection = server.accept();
+        assert_eq!(connection.request(), "t/1");
+        connection.answer(TAKEN);
+        change(&server.settings);
+        drop(server.listener);
+        connection.close();
+        writer.write_all(b"t/2\t2\n").unwrap();
+        (address, server.settings, send)
     }
 
     fn accept(&self) -> Accepted {
@@ -219,19 +237,7 @@ fn a_token_that_was_just_written_is_tried_once_more() {
 
 #[test]
 fn a_gateway_that_starts_again_is_waited_for() {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let server = Server::start();
-    let address = server.listener.local_addr().unwrap();
-    let mut send = Process::spawn(&mut server.send(reader));
-    writer.write_all(b"t/1\t1\n").unwrap();
-    let mut connection = server.accept();
-    assert_eq!(connection.request(), "t/1");
-    connection.answer(TAKEN);
-    let Server { listener, settings } = server;
-    drop(listener);
-    connection.close();
-    writer.write_all(b"t/2\t2\n").unwrap();
-    drop(writer);
+    let (address, settings, mut send) = Server::away_behind_a_line(|_settings| {});
     // It has tried to connect meanwhile, which nobody can see from outside.
     std::thread::sleep(Duration::from_millis(500));
     let server = Server { listener: TcpListener::bind(address).unwrap(), settings };
@@ -296,20 +302,11 @@ fn a_gateway_that_is_switched_off_is_told_as_such() {
 /// It refuses connections, as one does that starts again, and the settings tell that it does not.
 #[test]
 fn a_gateway_that_was_switched_off_between_two_lines_is_not_waited_for() {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(reader));
-    writer.write_all(b"t/1\t1\n").unwrap();
-    let mut connection = server.accept();
-    assert_eq!(connection.request(), "t/1");
-    connection.answer(TAKEN);
-    let Server { listener, settings } = server;
-    settings.write(disabled());
-    let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
-    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
-    drop(listener);
-    connection.close();
-    writer.write_all(b"t/2\t2\n").unwrap();
+    let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| {
+        settings.write(disabled());
+        let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    });
     let Transcript { stderr, .. } = send.finish(3);
     assert!(stderr.contains("OPEN_REST_API is not set to True") && stderr.contains("unsent: line 2"), "{stderr}");
 }
