@@ -195,6 +195,15 @@ def module(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
+def test_a_program_that_the_module_cannot_become_is_told(tmp_path, monkeypatch):
+    empty = tmp_path / "empty"
+    empty.touch(0o755)
+    monkeypatch.setenv("ADAPTER_GATEWAY", str(empty))
+    with module("--version") as ended:
+        assert ended.wait(TIMEOUT_S) == 1
+        assert ended.stderr.read().startswith("adapter-gateway: the program cannot be run: [Errno 8] Exec format error")
+
+
 def test_the_module_becomes_the_program(settings):
     arguments = ["serve", "--settings", str(settings), "--listen=127.0.0.1:0", "--plain", "--watch-stdin"]
     arguments += ["--bind", f"ipc://{settings.parent}/bus"]
@@ -209,4 +218,4 @@ def test_the_module_becomes_the_program(settings):
         assert gateway.wait(TIMEOUT_S) == 0
     with module("serve", "--wrokers", "1") as gateway:
         assert gateway.wait(TIMEOUT_S) == 2
-        assert "--workers" in gateway.stderr.read()
+        assert "--wrokers" in gateway.stderr.read()

@@ -49,5 +49,14 @@ def test_the_client(folder):
         assert gateway.stats()["accepted"] == 10_001
 
 
+def test_ctrl_c_reaches_the_parent_without_the_package_alone(folder):
+    """The end of the script would be a second request, which loses what waits."""
+    script = (REPOSITORY / "docs" / "examples" / "parent.py").read_text()
+    end = "    gateway.stdin.close()"
+    assert end in script
+    script = script.replace(end, f"    assert os.getsid(gateway.pid) == gateway.pid\n{end}")
+    assert run(script, folder).endswith("every accepted message was published\n")
+
+
 def test_asyncio(folder):
     assert run(AIO, folder) == ""
