@@ -33,10 +33,6 @@ fn run() -> Result<(), Failure> {
         Ok(Command::Enable(arguments)) => commands::enable::run(arguments.settings.as_ref(), true),
         Ok(Command::Disable(arguments)) => commands::enable::run(arguments.settings.as_ref(), false),
         Err(EarlyExit::Usage(text)) => Err(Failure::Usage(text)),
-        Err(EarlyExit::Help(text)) => {
-            // If the reader has closed the pipe, the rest of the text is not wanted.
-            let _ = writeln!(stdout(), "{}", text.trim_end());
-            Ok(())
-        }
+        Err(EarlyExit::Help(text)) => commands::of_output(writeln!(stdout(), "{}", text.trim_end())),
     }
 }

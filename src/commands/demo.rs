@@ -1,11 +1,15 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
-use std::io::Write;
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::enable::PRIVATE_DIRECTORY_MODE;
 use super::listen::{STOP_TIMEOUT, print_messages};
+use super::of_output;
 use super::print::Printer;
 use super::serve;
 use super::subscriber::{Interrupter, Subscriber};
@@ -32,6 +36,9 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
     if !arguments.plain && config.has_tcp() {
+        let made = DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory);
+        let refused = |error: io::Error| format!("{}: {error}; TMPDIR names another place", directory.display());
+        made.map_err(|error| Failure::Configuration(refused(error)))?;
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names: Vec::new() };
         ca_file = certificate.trust_anchor();
         config.certificate = Some(certificate);
@@ -63,7 +70,8 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     let interrupter = subscriber.interrupter();
     let thread = TimedJoinHandle::spawn("print", move || {
         let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
-        print_messages(&mut subscriber, &mut printer, None, None);
+        let (_, written) = print_messages(&mut subscriber, &mut printer, None, None);
+        of_output(written).unwrap_or_else(|failure| warning(format_args!("{failure}")));
     });
     Ok((interrupter, thread.map_err(Failure::configuration)?))
 }

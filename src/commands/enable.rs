@@ -18,7 +18,7 @@ use crate::sys::draft::{self, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
 
-const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
+pub(super) const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 
 /// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.
 const EDIT_TIMEOUT: Duration = Duration::from_secs(10);

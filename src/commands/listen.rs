@@ -1,10 +1,12 @@
 //! `adapter-gateway listen`: subscribes, and prints each message.
 
+use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::of_output;
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
 use super::subscriber::{Interrupter, Received, Subscriber};
@@ -35,14 +37,14 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
     interrupt_on_signals(subscriber.interrupter(), if count.is_some() { INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
-    let printed = print_messages(&mut subscriber, &mut printer, count, until);
-    count.filter(|count| printed < *count).map_or(Ok(()), |count| {
-        let within = match arguments.timeout.filter(|_| until.is_some_and(|until| Instant::now() >= until)) {
-            Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),
-            None => "were printed".into(),
-        };
-        Err(Failure::Incomplete(format!("{printed} of {count} messages {within}")))
-    })
+    let (printed, written) = print_messages(&mut subscriber, &mut printer, count, until);
+    of_output(written)?;
+    let Some(count) = count.filter(|count| printed < *count) else { return Ok(()) };
+    let within = match arguments.timeout.filter(|_| until.is_some_and(|until| Instant::now() >= until)) {
+        Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),
+        None => "were printed".into(),
+    };
+    Err(Failure::Incomplete(format!("{printed} of {count} messages {within}")))
 }
 
 /// Returns a function that logs whether messages can come from an endpoint. It delays no message: a thread logs that a
@@ -71,20 +73,20 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
 }
 
 /// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is
-/// over. Returns how many it has printed.
+/// over. Returns the number of printed messages, and the error of standard output.
 pub(super) fn print_messages(
     subscriber: &mut Subscriber,
     printer: &mut Printer,
     count: Option<u64>,
     until: Option<Instant>,
-) -> u64 {
+) -> (u64, io::Result<()>) {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         let timeout = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         match subscriber.recv(timeout) {
             Some(Received::Message { topic, payload }) => {
-                if printer.print(&topic, &payload).is_err() {
-                    break;
+                if let Err(error) = printer.print(&topic, &payload) {
+                    return (printed, Err(error));
                 }
                 printed += 1;
             }
@@ -96,7 +98,7 @@ pub(super) fn print_messages(
             None => {}
         }
     }
-    printed
+    (printed, Ok(()))
 }
 
 /// Ends the printing at the first SIGTERM or SIGINT, and the process, with `late_status`, at the second one, or after

@@ -45,7 +45,13 @@ impl WatchedCertificate {
 
     /// Loads the certificate again. If it cannot be used, the one in force stays.
     pub(super) fn reload(&mut self, watchdog: &Watchdog) {
+        let now = SystemTime::now();
+        let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
         let loaded = match read(&self.source, watchdog) {
+            Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
+                let ([path, _key], reason) = (self.source.files(), "the certificate has expired".into());
+                return self.take_notices(vec![CertificateNotice::Rejected { path, reason }]);
+            }
             Ok(loaded) => loaded,
             Err(error) => {
                 let (path, reason) = (error.path, error.reason);

@@ -33,6 +33,9 @@ const IP_ADDRESS: u64 = 7;
 /// Bytes of a file of certificates or keys: a chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
 
+/// What editors of Windows put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]
 pub struct CertificateError {
@@ -183,6 +186,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
         reason: error.to_string(),
         is_replaceable: error.kind() == ErrorKind::NotFound,
     })?;
+    let content = content.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(content);
     match content.len() {
         0 => Err(CertificateError::of_content(path, "the file is empty")),
         length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),

@@ -22,6 +22,12 @@ fn a_demo_stops_although_nobody_reads_its_stdout() {
 }
 
 #[test]
+fn a_demo_that_cannot_keep_its_certificate_names_the_variable() {
+    let stderr = Process::spawn(demo(&[]).env("TMPDIR", "/dev/null")).finish(3).stderr;
+    assert!(stderr.contains("TMPDIR") && !stderr.contains("--cert-dir"), "{stderr}");
+}
+
+#[test]
 fn the_curl_line_that_demo_prints_posts_a_message() {
     let help = run(["demo", "--help"], 0);
     let plain = help.stdout.contains("--plain").then_some("--plain");

@@ -177,6 +177,23 @@ fn listen_prints_the_time_colours_and_indents_as_the_terminal_the_options_and_th
     }
 }
 
+#[test]
+fn a_full_disk_is_the_reason_that_listen_and_the_help_fail() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for options in [&[][..], &["--count", "1"]] {
+        let (publisher, endpoint) = publisher();
+        let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, options), full());
+        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        publisher.send_multipart(MESSAGE, 0).unwrap();
+        let Transcript { stderr, .. } = listen.finish(3);
+        assert!(stderr.contains("standard output") && stderr.contains("No space left"), "{stderr}");
+    }
+    for option in ["--help", "--version"] {
+        let Transcript { stderr, .. } = Process::spawn_printing_to(binary().arg(option), full()).finish(3);
+        assert!(stderr.contains("No space left"), "{stderr}");
+    }
+}
+
 /// A script that asks for ten messages learns that it did not get them.
 #[test]
 fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_messages_are_missing() {

@@ -16,16 +16,16 @@ use serde_json::Value;
 /// Levels of maps and arrays in a frame that is shown. Python's `msgpack` writes at most 511.
 const MAX_SHOWN_DEPTH: usize = 512;
 
-/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what Python's
-/// `msgpack.unpackb` refuses, and for a frame that nests deeper. Time and memory are linear in the size of the frame,
-/// whatever lengths it states.
+/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what is no MessagePack, and for a
+/// frame that nests deeper than Python's `msgpack` writes. Time and memory are linear in the size of the frame, whatever
+/// lengths it states.
 ///
 /// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in
-/// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is a number, a
-/// boolean or nil as the string of its JSON. A key that is given twice is shown twice.
+/// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is no string as the
+/// string of its JSON. A key that is given twice is shown twice.
 #[must_use]
 pub fn to_json(frame: &[u8]) -> Option<String> {
-    let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()) };
+    let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()), is_in_key: false };
     decoder.value(MAX_SHOWN_DEPTH)?;
     decoder.rest.remaining_slice().is_empty().then_some(decoder.json)
 }
@@ -33,6 +33,7 @@ pub fn to_json(frame: &[u8]) -> Option<String> {
 struct Decoder<'f> {
     rest: Bytes<'f>,
     json: String,
+    is_in_key: bool,
 }
 
 impl<'f> Decoder<'f> {
@@ -73,13 +74,29 @@ impl<'f> Decoder<'f> {
         self.json.push('{');
         for index in 0..read_map_len(&mut self.rest).ok()? {
             self.separate(index);
-            let key = self.scalar()?;
-            let key = if key.is_string() { key } else { Value::from(key.to_string()) };
-            self.json.push_str(&key.to_string());
+            self.key(levels)?;
             self.json.push(':');
             self.value(levels)?;
         }
         self.json.push('}');
+        Some(())
+    }
+
+    /// A key within a key is a scalar, since each further level would double the escapes.
+    fn key(&mut self, levels: usize) -> Option<()> {
+        let start = self.json.len();
+        if self.is_in_key {
+            let key = self.scalar()?;
+            self.json.push_str(&key.to_string());
+        } else {
+            self.is_in_key = true;
+            self.value(levels)?;
+            self.is_in_key = false;
+        }
+        if !self.json.get(start..)?.starts_with('"') {
+            let key = Value::from(self.json.split_off(start));
+            self.json.push_str(&key.to_string());
+        }
         Some(())
     }
 

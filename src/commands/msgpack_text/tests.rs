@@ -84,9 +84,16 @@ fn keys_become_strings() {
     let frame = b"\x87\x01\xc0\xff\xc0\xc3\xc0\xc0\xc0\xca\x3f\x80\0\0\xc0\xc4\x01a\xc0\xa1k\xc0";
     show(frame, r#"{"1":null,"-1":null,"true":null,"null":null,"1.0":null,"YQ==":null,"k":null}"#);
     show(b"\x82\xa1k\x01\xa1k\x02", r#"{"k":1,"k":2}"#);
-    for key in [&b"\x90"[..], b"\x80", b"\xd4\0\0"] {
-        refuse(&[b"\x81", key, b"\xc0"].concat());
+    for (key, shown) in [
+        (&b"\x92\x01\xa1k"[..], r#"[1,\"k\"]"#),
+        (b"\x81\xa1k\x02", r#"{\"k\":2}"#),
+        (b"\xd4\0\0", r#"{\"ext\":0,\"data\":\"AA==\"}"#),
+    ] {
+        show(&[b"\x81", key, b"\xc0"].concat(), &format!(r#"{{"{shown}":null}}"#));
     }
+    // Each further level of keys would double the escapes.
+    refuse(b"\x81\x91\x81\x90\xc0\xc0");
+    show(b"\x82\x90\xc0\x91\xc0\x81\x90\xc0", r#"{"[]":null,"[null]":{"[]":null}}"#);
 }
 
 #[test]

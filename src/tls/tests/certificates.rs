@@ -65,6 +65,13 @@ fn the_whole_chain_is_accepted_and_text_around_it_ignored() {
     assert_eq!(loaded.identity.cert.len(), 2);
 }
 
+/// Editors of Windows put it there.
+#[test]
+fn a_byte_order_mark_is_ignored() {
+    let [certificate, key] = [EC_CERTIFICATE, EC_PKCS8].map(|text| format!("\u{feff}{text}"));
+    GivenFiles::new(&certificate, &key).load().unwrap();
+}
+
 #[test]
 fn certificate_and_key_may_be_in_one_file() {
     let files = GivenFiles::new(&format!("{EC_SEC1}{EC_CERTIFICATE}"), "");

@@ -53,6 +53,18 @@ impl ReloadRig {
     }
 }
 
+/// Its owner has taken the wrong file, or the clock is wrong.
+#[test]
+fn an_expired_pair_does_not_take_the_place_of_a_good_one() {
+    let rig = ReloadRig::start();
+    rig.files.replace(&Pair::valid(-30, -1));
+    rig.gateway.expect_log("the certificate has expired; the certificate stays as it was");
+    assert!(rig.presents(&rig.pair));
+    let pair = Pair::rsa();
+    rig.files.replace(&pair);
+    rig.wait_until_it_presents(&pair);
+}
+
 /// The same pair again is no change. At last, the files are written through hard links in another directory, which the
 /// watch does not see. SIGHUP asks for them.
 #[test]
