@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -126,9 +126,9 @@ impl Listening {
         self.sockets.iter().map(|(_, address)| address)
     }
 
-    /// Returns a handle on each socket, and whether it is one of TCP.
-    pub fn sockets(&self) -> impl Iterator<Item = (io::Result<OwnedFd>, bool)> {
-        self.sockets.iter().map(|(socket, address)| (socket.try_clone(), address.is_tcp()))
+    /// Returns each socket, and whether it is one of TCP.
+    pub fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        self.sockets.iter().map(|(socket, address)| (socket.as_fd(), address.is_tcp()))
     }
 
     /// Lets no client connect from now on, once the listeners that this returns are dropped. The connections that have

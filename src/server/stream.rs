@@ -113,9 +113,10 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Counts and notes a TLS handshake that is not complete at the end of the connection.
+    /// Counts and notes a TLS handshake that has begun and is not complete at the end of the connection. Whoever connects,
+    /// sends nothing and closes, as health checks do, has begun none.
     pub(crate) fn count_failed_handshake(&self) {
-        let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
+        let is_incomplete = !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
             self.worker.counters.failed_handshakes.of(failure).add(1);

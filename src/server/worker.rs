@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,13 +111,12 @@ impl<S: Stream> Worker<S> {
             self.end_all();
         }
         let (listening, tls) = (Arc::clone(listening), tls.cloned());
-        let accepting = listeners::<T>(&listening).map(|(listener, is_tcp)| {
-            let (worker, tls) = (Rc::clone(self), tls.clone());
-            async move { worker.accept_own::<T>(&listener, is_tcp, tls.as_ref(), false).await }
-        });
-        let mut tasks = JoinSet::new();
-        accepting.for_each(|task| drop(tasks.spawn_local(task)));
-        *open = Some(Open { listening, tls, accepting: tasks });
+        let mut accepting = JoinSet::new();
+        for index in 0..listening.sockets().count() {
+            let (worker, listening, tls) = (Rc::clone(self), Arc::clone(&listening), tls.clone());
+            accepting.spawn_local(async move { worker.accept_own::<T>(&listening, index, tls.as_ref(), false).await });
+        }
+        *open = Some(Open { listening, tls, accepting });
     }
 
     /// Closes the sockets, and ends what is idle.
@@ -135,32 +134,39 @@ impl<S: Stream> Worker<S> {
             (Arc::clone(&open.listening), open.tls.clone())
         });
         let Some((listening, tls)) = closing else { return };
-        for (listener, is_tcp) in listeners::<T>(&listening) {
-            self.accept_own::<T>(&listener, is_tcp, tls.as_ref(), true).await;
+        for index in 0..listening.sockets().count() {
+            self.accept_own::<T>(&listening, index, tls.as_ref(), true).await;
         }
     }
 
     async fn accept_own<T: Transport<Stream = S>>(
         self: &Rc<Self>,
-        listener: &T::Listener,
-        is_tcp: bool,
+        listening: &Listening,
+        index: usize,
         tls: Option<&Arc<Acceptor>>,
         is_ending: bool,
     ) {
+        let Some((socket, is_tcp)) = listening.sockets().nth(index) else { return };
         let entrance = Entrance { is_inherited: false, is_tcp };
         let admit = |socket, permit| self.spawn(socket, entrance, permit, tls.cloned());
-        self.accept::<T>(listener, is_ending, admit).await;
+        self.accept::<T>(socket, is_ending, admit).await;
     }
 
     /// Accepts until the socket is shut down, or, where it is ending, until nothing waits there. Connections beyond the
     /// limit wait in the backlog, at no cost to the others.
     async fn accept<T: Transport<Stream = S>>(
         &self,
-        listener: &T::Listener,
+        socket: BorrowedFd<'_>,
         is_ending: bool,
         admit: impl Fn(OwnedFd, OwnedSemaphorePermit) -> io::Result<()>,
     ) {
-        let (mut logged_at, mut accepted) = (None::<Instant>, 0u32);
+        let (mut logged_at, mut accepted) = (None, 0u32);
+        let listener = loop {
+            match socket.try_clone_to_owned().and_then(T::Listener::new) {
+                Ok(listener) => break listener,
+                Err(error) => pause(&mut logged_at, &error).await,
+            }
+        };
         while is_ending || listener.acceptable().await.is_ok() {
             let permits = Arc::clone(&self.context.shared.permits);
             let Ok(permit) = permits.acquire_owned().await else { return };
@@ -178,13 +184,7 @@ impl<S: Stream> Worker<S> {
                     // The socket was shut down (accept(2): "not listening").
                     Some(Errno::INVAL | Errno::BADF) => return,
                     Some(error) if is_of_connection(error) => {}
-                    _ => {
-                        if logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
-                            logged_at = Some(Instant::now());
-                            warning(format_args!("cannot accept connections for now: {error}"));
-                        }
-                        sleep(ACCEPT_PAUSE).await;
-                    }
+                    _ => pause(&mut logged_at, &error).await,
                 },
             }
         }
@@ -195,18 +195,10 @@ impl<S: Stream> Worker<S> {
         if accepts.wait_for(|accepts| *accepts).await.is_err() {
             return;
         }
-        match socket.socket.try_clone().and_then(T::Listener::new) {
-            Ok(listener) => {
-                let is_tcp = socket.address.is_tcp();
-                let admit = |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp);
-                self.accept::<T>(&listener, false, admit).await;
-                warning(format_args!(
-                    "fd:{} accepts no more connections: another process has shut it down",
-                    socket.number
-                ));
-            }
-            Err(error) => warning(format_args!("a worker cannot listen: {error}")),
-        }
+        let is_tcp = socket.address.is_tcp();
+        let admit = |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp);
+        self.accept::<T>(socket.socket.as_fd(), false, admit).await;
+        warning(format_args!("fd:{} accepts no more connections: another process has shut it down", socket.number));
     }
 
     fn admit_inherited<T: Transport<Stream = S>>(
@@ -304,13 +296,13 @@ impl<S: Stream> Worker<S> {
     }
 }
 
-/// Returns a handle on each socket, and whether it is one of TCP.
-fn listeners<T: Transport>(listening: &Listening) -> impl Iterator<Item = (T::Listener, bool)> {
-    listening.sockets().filter_map(|(socket, is_tcp)| {
-        let listener = socket.and_then(T::Listener::new);
-        let listener = listener.inspect_err(|error| warning(format_args!("a worker cannot listen: {error}")));
-        Some((listener.ok()?, is_tcp))
-    })
+/// Waits after an error with which the next attempt to accept would fail as well, and logs the first, and then some.
+async fn pause(logged_at: &mut Option<Instant>, error: &io::Error) {
+    if logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
+        *logged_at = Some(Instant::now());
+        warning(format_args!("cannot accept connections for now: {error}"));
+    }
+    sleep(ACCEPT_PAUSE).await;
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Tests of what a worker does with its connections.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
 
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{Semaphore, watch};
 
 use super::*;
@@ -220,4 +222,63 @@ async fn answer(client: &mut TcpStream) -> String {
     };
     let bytes = timeout(PATIENCE, read).await.expect("an answer comes");
     String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+}
+
+/// The event loop has no room for the listener at first.
+struct LateListener(AsyncFd<OwnedFd>);
+
+thread_local!(static REFUSALS: Cell<u32> = const { Cell::new(2) });
+
+impl TransportListener for LateListener {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        match REFUSALS.replace(REFUSALS.get().saturating_sub(1)) {
+            0 => TransportListener::new(socket).map(Self),
+            _ => Err(Errno::NOSPC.into()),
+        }
+    }
+
+    fn acceptable(&self) -> impl Future<Output = io::Result<()>> {
+        self.0.acceptable()
+    }
+
+    fn accept(&self) -> io::Result<OwnedFd> {
+        self.0.accept()
+    }
+}
+
+struct LateEpoll(Epoll);
+
+impl Transport for LateEpoll {
+    type Stream = <Epoll as Transport>::Stream;
+    type Listener = LateListener;
+
+    const NAME: &'static str = Epoll::NAME;
+
+    fn new() -> io::Result<Self> {
+        Epoll::new().map(Self)
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.block_on(future)
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_waited_for_is_tried_again() {
+    let (bus, state) = (bus(), StateWhenWoken::new());
+    let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &watch::Sender::new(Mode::Closed { since: None }));
+    let target = ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()]);
+    let listening = Listening::bind(&[target], |_| {}).unwrap();
+    let address = listening.addresses().next().unwrap().to_string();
+    LateEpoll::new().unwrap().block_on(async {
+        worker.open::<LateEpoll>(&Arc::new(listening), None);
+        let _client = TcpStream::connect(address).unwrap();
+        let accepted = async {
+            while worker.connections.borrow().is_empty() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, accepted).await.expect("the connection is accepted");
+        worker.open.take();
+    });
 }
