@@ -66,7 +66,7 @@ fn filled() -> Filled {
     for _ in 0..3 {
         drain(&mut filled);
         for _ in 0..MESSAGES {
-            filled.0.push(TOPIC.as_bytes(), BODY.into()).unwrap();
+            filled.0.publish(TOPIC, BODY.into()).unwrap();
         }
     }
     filled

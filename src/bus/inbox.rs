@@ -31,6 +31,9 @@ pub struct PostedMessage {
     pub weight_bytes: usize,
 }
 
+/// Publishes messages from any thread.
+pub type Publisher = Arc<Inbox>;
+
 /// The queue of posted messages, and whether one may enter. A message keeps its place until it is released, so those
 /// that the bus thread has taken count too.
 pub struct Inbox {
@@ -141,28 +144,6 @@ impl Inbox {
             capacity: limits.queue_messages.get() as u64,
             max_bytes: limits.buffered_bytes,
         }
-    }
-
-    /// Checks whether a small message would be accepted now.
-    pub fn has_room(&self) -> Result<(), Unavailable> {
-        self.enter(1).map(drop)
-    }
-
-    /// Copies the message into the inbox, or keeps the buffer of its payload.
-    ///
-    /// # Errors
-    /// No endpoint is connected, the inbox is full or closed, or no memory is left. Then it is as it was before.
-    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Unavailable> {
-        let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
-        let message = wire_message(topic, payload).ok_or(Unavailable::QueueFull)?;
-        let mut contents = self.enter(weight_bytes)?;
-        contents.notices.bytes += weight_bytes;
-        contents.counters.accepted += 1;
-        let queue = &mut contents.counters.queue;
-        queue.depth += 1;
-        queue.high_water = queue.high_water.max(queue.depth);
-        contents.waiting.push_back(PostedMessage { message, weight_bytes });
-        Ok(())
     }
 
     /// Locks the inbox if a message of this weight may enter. The bus thread is woken by the first refusal after it has
@@ -276,36 +257,26 @@ impl Inbox {
     }
 }
 
-/// Publishes messages from any thread. A clone costs one reference count.
-#[derive(Clone)]
-pub struct Publisher(Arc<Inbox>);
-
-impl Publisher {
-    /// Returns a publisher that shares this inbox with the bus thread.
-    pub fn new(inbox: Arc<Inbox>) -> Self {
-        Self(inbox)
-    }
-
-    /// Makes sure that the bus thread sees what was published before this call.
-    pub fn wake(&self) {
-        self.0.wake();
-    }
-
-    /// Returns whether every endpoint is connected, so that none misses a message that is published now.
-    pub fn reaches_all(&self) -> bool {
-        self.0.reaches_all()
-    }
-}
-
-impl Publish for Publisher {
+impl Publish for Inbox {
+    /// Checks whether a small message would be accepted now.
     fn available(&self) -> Result<(), Unavailable> {
-        self.0.has_room()
+        self.enter(1).map(drop)
     }
 
-    /// After `Ok` the message will be handed over, even if every connection is lost and comes back. The caller calls
-    /// [`Publisher::wake`] after the last message of one iteration of its event loop.
+    /// Copies the message into the inbox, or keeps the buffer of its payload. After `Ok` the message will be handed over,
+    /// even if every connection is lost and comes back. The caller calls [`Inbox::wake`] after the last message of one
+    /// iteration of its event loop. After an error the inbox is as it was before.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-        self.0.push(topic.as_bytes(), payload)
+        let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
+        let message = wire_message(topic.as_bytes(), payload).ok_or(Unavailable::QueueFull)?;
+        let mut contents = self.enter(weight_bytes)?;
+        contents.notices.bytes += weight_bytes;
+        contents.counters.accepted += 1;
+        let queue = &mut contents.counters.queue;
+        queue.depth += 1;
+        queue.high_water = queue.high_water.max(queue.depth);
+        contents.waiting.push_back(PostedMessage { message, weight_bytes });
+        Ok(())
     }
 }
 
@@ -332,7 +303,7 @@ mod tests {
     }
 
     fn post(inbox: &Inbox, payload: &[u8]) -> Result<(), Unavailable> {
-        inbox.push(b"t", payload.into())
+        inbox.publish("t", payload.into())
     }
 
     /// Takes all that waits, and gives its place back.
@@ -352,13 +323,13 @@ mod tests {
     fn messages_leave_in_their_order_and_keep_their_places_until_they_are_released() {
         let (inbox, mut batch) = (inbox(2, usize::MAX), VecDeque::new());
         for payload in [b"1", b"2"] {
-            assert_eq!((inbox.has_room(), post(&inbox, payload)), (Ok(()), Ok(())));
+            assert_eq!((inbox.available(), post(&inbox, payload)), (Ok(()), Ok(())));
         }
         inbox.take(&mut batch, false);
-        assert_eq!((inbox.has_room(), post(&inbox, b"3")), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
+        assert_eq!((inbox.available(), post(&inbox, b"3")), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
         let first = batch.pop_front().unwrap();
         inbox.release(1, first.weight_bytes, false);
-        assert_eq!((first.message.payload(), inbox.has_room(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
+        assert_eq!((first.message.payload(), inbox.available(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
         inbox.take(&mut batch, false);
         assert_eq!(batch.len(), 1, "the former batch is not over");
         inbox.release(1, batch.pop_front().unwrap().weight_bytes, false);
@@ -370,7 +341,7 @@ mod tests {
     fn the_bound_in_bytes_counts_content_and_overhead() {
         let (inbox, payload) = (inbox(1_000, 4 * 1_000), [0; 1_000 - MESSAGE_OVERHEAD_BYTES - 1]);
         (0..4).for_each(|_| post(&inbox, &payload).unwrap());
-        assert_eq!((post(&inbox, b""), inbox.has_room()), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
+        assert_eq!((post(&inbox, b""), inbox.available()), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
         assert_eq!(counters(&inbox), (4, 0, 4, 4, 4_000));
         assert_eq!((take(&inbox).len(), post(&inbox, &payload)), (4, Ok(())));
     }
@@ -391,7 +362,7 @@ mod tests {
         post(&inbox, b"1").unwrap();
         for (is_stalled, expected) in [(false, Unavailable::QueueFull), (true, Unavailable::Stalled)] {
             inbox.release(0, 0, is_stalled);
-            assert_eq!((post(&inbox, b"2"), inbox.has_room()), (Err(expected), Err(expected)));
+            assert_eq!((post(&inbox, b"2"), inbox.available()), (Err(expected), Err(expected)));
         }
         assert_eq!((inbox.waker.clear(), inbox.counters().queue.pipe_full), (1, 1));
         assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
@@ -428,7 +399,7 @@ mod tests {
         ] {
             inbox.set_connected(endpoint, is_connected);
             let counters = inbox.counters().endpoints.swap_remove(endpoint);
-            assert_eq!((inbox.has_room(), inbox.reaches_all()), (expected, reaches_all));
+            assert_eq!((inbox.available(), inbox.reaches_all()), (expected, reaches_all));
             assert_eq!((counters.connected, counters.reconnects), (is_connected, reconnects));
         }
     }

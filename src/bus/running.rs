@@ -92,7 +92,7 @@ impl Bus {
 
     /// Returns a handle for publishing.
     pub fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.inbox))
+        Arc::clone(&self.inbox)
     }
 
     /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their

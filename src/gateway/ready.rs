@@ -73,7 +73,7 @@ impl ReadyReporter {
         change(&mut state);
         let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
         let not_ready = state.not_listening.as_deref().or(bus_disconnected);
-        if not_ready.is_none() && state.publisher.as_ref().is_some_and(Publisher::reaches_all) {
+        if not_ready.is_none() && state.publisher.as_ref().is_some_and(|bus| bus.reaches_all()) {
             self.completed.notify_one();
         }
         match (state.is_ready, not_ready) {

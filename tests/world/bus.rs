@@ -25,7 +25,7 @@ impl Bus {
     }
 
     pub(crate) fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.inbox))
+        Arc::clone(&self.inbox)
     }
 
     pub(crate) fn set_connected(&self, is_connected: bool) {
