@@ -33,6 +33,6 @@ fn run() -> Result<(), Failure> {
         Ok(Command::Enable(arguments)) => commands::enable::run(arguments.settings.as_ref(), true),
         Ok(Command::Disable(arguments)) => commands::enable::run(arguments.settings.as_ref(), false),
         Err(EarlyExit::Usage(text)) => Err(Failure::Usage(text)),
-        Err(EarlyExit::Help(text)) => commands::of_output(writeln!(stdout(), "{}", text.trim_end())),
+        Err(EarlyExit::Help(text)) => Failure::of_output(writeln!(stdout(), "{}", text.trim_end())),
     }
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::enable::PRIVATE_DIRECTORY_MODE;
 use super::listen::{STOP_TIMEOUT, print_messages};
-use super::of_output;
 use super::print::Printer;
 use super::serve;
 use super::subscriber::{Interrupter, Subscriber};
@@ -71,7 +70,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     let thread = TimedJoinHandle::spawn("print", move || {
         let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
         let (_, written) = print_messages(&mut subscriber, &mut printer, None, None);
-        of_output(written).unwrap_or_else(|failure| warning(format_args!("{failure}")));
+        Failure::of_output(written).unwrap_or_else(|failure| warning(format_args!("{failure}")));
     });
     Ok((interrupter, thread.map_err(Failure::configuration)?))
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::of_output;
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
 use super::subscriber::{Interrupter, Received, Subscriber};
@@ -38,7 +37,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     interrupt_on_signals(subscriber.interrupter(), if count.is_some() { INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     let (printed, written) = print_messages(&mut subscriber, &mut printer, count, until);
-    of_output(written)?;
+    Failure::of_output(written)?;
     let Some(count) = count.filter(|count| printed < *count) else { return Ok(()) };
     let within = match arguments.timeout.filter(|_| until.is_some_and(|until| Instant::now() >= until)) {
         Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),

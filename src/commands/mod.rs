@@ -11,16 +11,4 @@ pub mod send;
 pub mod serve;
 mod subscriber;
 
-use std::io::{self, ErrorKind};
-
-use crate::gateway::Failure;
-
 pub use subscriber::{Interrupter, Received, Subscriber};
-
-/// Returns the failure of a write to standard output; none where its reader has closed it and wants no more.
-pub fn of_output(written: io::Result<()>) -> Result<(), Failure> {
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::cannot("write to standard output")(error)),
-        _ => Ok(()),
-    }
-}

@@ -38,6 +38,16 @@ impl Failure {
         move |error| Self::Configuration(format!("cannot {what}: {error}"))
     }
 
+    /// Returns the failure of a write to standard output; none where its reader has closed it and wants no more.
+    pub fn of_output(written: io::Result<()>) -> Result<(), Self> {
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Self::cannot("write to standard output")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn listen(error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
