@@ -7,7 +7,6 @@ use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::enable::PRIVATE_DIRECTORY_MODE;
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
@@ -19,6 +18,7 @@ use crate::gateway::{self, Failure, TokenSource};
 use crate::message::Encoding;
 use crate::settings::random_hex;
 use crate::sync::token::Token;
+use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::tls::source::CertificateSource;

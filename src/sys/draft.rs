@@ -17,6 +17,8 @@ use super::secret_file;
 
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
+/// The mode of such a directory.
+pub(crate) const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 
 const GROUP_PERMISSIONS: u32 = 0o070;
 

@@ -13,7 +13,7 @@ use super::certificate::{
     malformed, read_pair,
 };
 use super::issue::{RENEWED_BEFORE, issue};
-use crate::sys::draft::{Draft, PRIVATE_MODE, remove_abandoned};
+use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
 use crate::sys::retry::lock_directory;
 use crate::sys::secret_file::open_mode;
 
@@ -25,7 +25,6 @@ pub(super) const KEY_FILE: &str = "gateway-key.pem";
 pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
 
 const CERTIFICATE_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o700;
 
 /// Clients on this machine address the gateway by these names.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -108,7 +107,7 @@ pub(super) fn load_self_signed(
         return Ok(loaded);
     }
     let unwritable = CertificateError::unwritable(directory);
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory).map_err(unwritable)?;
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory).map_err(unwritable)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
     let lock = lock_directory(directory);
     // Another gateway may have made a pair before the lock was free.
