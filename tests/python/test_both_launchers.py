@@ -303,6 +303,7 @@ def test_a_question_does_not_end_a_process_that_starts(kind, options, monkeypatc
             assert time.monotonic() < deadline
             with contextlib.suppress(GatewayEndedError):
                 gateway.stats()
+            time.sleep(0.001)
         assert gateway.pid != pid and seen.count("ended") == 1
 
 
