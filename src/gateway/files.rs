@@ -22,6 +22,7 @@ use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::sync::token::Token;
 use crate::sys::event_loop;
 use crate::sys::log::log;
+use crate::sys::timer::KernelTimer;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
 use crate::tls::session::Acceptor;
@@ -125,6 +126,7 @@ impl FilesThread {
         let begin = |path: &Path| watchdog.begin(format_args!("{}", path.display()));
         // The watch starts before anything is read, so that no later change is missed.
         let mut watch = Watch::start(paths, begin);
+        let look = KernelTimer::new().map_err(Failure::cannot("create a timer"))?;
         self.read_settings(true);
         if let Some(CertificateSource::Files { .. }) = self.config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
@@ -135,12 +137,17 @@ impl FilesThread {
         self.apply()?;
         loop {
             self.watchdog.rest();
+            look.set(watch.look_interval());
             let forced = tokio::select! {
                 asked = reloads.recv() => match asked {
                     Some(()) => true,
                     None => return Ok(()),
                 },
-                _ = watch.changed() => false,
+                () = watch.changed() => false,
+                () = look.expired() => match watch.is_changing() {
+                    true => continue,
+                    false => false,
+                },
                 () = or_never(self.settings.counts_at().map(sleep_until)) => false,
                 () = sleep(TAKEN_PAUSE), if matches!(self.listeners, ListenState::Taken(_)) => {
                     self.apply()?;

@@ -17,6 +17,7 @@ pub(crate) mod secret_file;
 pub(crate) mod terminal;
 pub(crate) mod time;
 pub(crate) mod timed_join;
+pub(crate) mod timer;
 pub(crate) mod unix_listener;
 pub mod watch;
 pub(crate) mod watchdog;

@@ -16,6 +16,7 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use std::{fmt, fs};
@@ -73,11 +74,12 @@ const FILE_EVENTS: WatchFlags = CONTENT_EVENTS.union(WatchFlags::ATTRIB).union(W
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
+    /// What the paths led to at the last renewal.
+    places: Vec<Place>,
     /// `None` while the system gives no watches.
-    places: Option<WatchedPlaces>,
+    watched: Option<WatchedPlaces>,
     /// When the events that have arrived are reported.
     burst: Option<Burst>,
-    look_at: Instant,
 }
 
 /// Kept between calls, so that a caller that drops the future of [`Watch::changed`] again and again does not put the
@@ -89,9 +91,9 @@ struct Burst {
 }
 
 impl Burst {
-    fn begin(quiet: Duration, at_most: Duration) -> Self {
+    fn begin() -> Self {
         let now = Instant::now();
-        Self { quiet_at: now + quiet, end: now + at_most }
+        Self { quiet_at: now + QUIET, end: now + MAX_BURST }
     }
 }
 
@@ -101,67 +103,71 @@ impl Watch {
         // Where the working directory is unknown, no watch can be had.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let paths = paths.into_iter().map(absolute).collect();
-        let mut watch = Self { paths, places: None, burst: None, look_at: Instant::now() };
+        let mut watch = Self { paths, places: Vec::new(), watched: None, burst: None };
         watch.set(begin, true);
         watch
     }
 
-    /// Resolves when the content, the permissions or the existence of a file may have changed since the last renewal,
-    /// and at the time to look, seconds after it, in any case. Returns whether the system has told of a change. A burst of changes is
-    /// reported once, and again until the watch is renewed. Cancel-safe: the next call reports what a dropped future
-    /// has seen.
-    pub async fn changed(&mut self) -> bool {
-        if self.burst.is_none() && timeout_at(self.look_at, event(self.places.as_ref())).await.is_err() {
-            return false;
+    /// The time from a renewal to the next look, unless a change is reported before.
+    pub(crate) fn look_interval(&self) -> Duration {
+        if self.watched.is_some() { LOOK_INTERVAL } else { POLL_INTERVAL }
+    }
+
+    /// Whether a change will be reported: who looks now may see half of it.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.burst.is_some()
+    }
+
+    /// Resolves when the system tells that the content, the permissions or the existence of a file may have changed
+    /// since the last renewal. A burst of changes is reported once, and again until the watch is renewed. Cancel-safe:
+    /// the next call reports what a dropped future has seen.
+    pub async fn changed(&mut self) {
+        if self.burst.is_none() {
+            event(self.watched.as_ref()).await;
         }
-        let burst = self.burst.get_or_insert_with(|| Burst::begin(QUIET, MAX_BURST));
+        let burst = self.burst.get_or_insert_with(Burst::begin);
         while Instant::now() < burst.end {
             let until = burst.quiet_at.min(burst.end);
-            if timeout_at(until, event(self.places.as_ref())).await.is_err() {
+            if timeout_at(until, event(self.watched.as_ref())).await.is_err() {
                 break;
             }
             burst.quiet_at = Instant::now() + QUIET;
         }
-        true
     }
 
     /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
     /// after the new ones are set.
     pub fn renew(&mut self, begin: impl Fn(&Path)) {
-        let was_watched = self.places.is_some();
+        let was_watched = self.watched.is_some();
         self.set(begin, was_watched);
     }
 
     /// If the system gives no watches, the log says so if `is_news`.
     fn set(&mut self, begin: impl Fn(&Path), is_news: bool) {
-        match self.watched(begin) {
-            Ok((places, burst)) => {
-                (self.places, self.burst, self.look_at) = (Some(places), burst, Instant::now() + LOOK_INTERVAL);
-            }
-            Err(error) => {
-                (self.places, self.burst, self.look_at) = (None, None, Instant::now() + POLL_INTERVAL);
-                if is_news {
-                    let interval_s = POLL_INTERVAL.as_secs();
-                    warning(format_args!("{error}; the files are looked at every {interval_s} s instead"));
-                }
-            }
-        }
-    }
-
-    /// Returns a burst to report if the names change all the time.
-    fn watched(&self, begin: impl Fn(&Path)) -> io::Result<(WatchedPlaces, Option<Burst>)> {
         let resolve =
             || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();
-        let mut before = resolve();
-        for _ in 1..MAX_RESOLUTIONS {
-            let watched = WatchedPlaces::watch(&before);
-            let after = resolve();
-            if after == before {
-                return Ok((watched?, None));
+        let mut result = Ok(());
+        // What has come may have got the inode of what has gone. Without an event, nothing has gone.
+        let mut is_watched = self.burst.is_none() && self.watched.is_some();
+        // If the names change all the time, that is reported.
+        self.burst = Some(Burst::begin());
+        for _ in 0..MAX_RESOLUTIONS {
+            let now = resolve();
+            if is_watched && now == self.places {
+                self.burst = None;
+                break;
             }
-            before = after;
+            let watched = WatchedPlaces::watch(&now);
+            result = watched.map(|watched| self.watched = Some(watched));
+            (self.places, is_watched) = (now, true);
         }
-        Ok((WatchedPlaces::watch(&before)?, Some(Burst::begin(QUIET, MAX_BURST))))
+        if let Err(error) = result {
+            (self.watched, self.burst) = (None, None);
+            if is_news {
+                let interval_s = POLL_INTERVAL.as_secs();
+                warning(format_args!("{error}; the files are looked at every {interval_s} s instead"));
+            }
+        }
     }
 }
 
@@ -190,7 +196,7 @@ impl WatchedPlaces {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
             .map_err(|errno| because("cannot watch files", &errno.into()))?;
         let mut names = Vec::with_capacity(places.len());
-        for Place { path, name, events: wanted } in places {
+        for Place { path, name, events: wanted, .. } in places {
             // The process may not be allowed to read the file, which its directory tells of too, or a directory far up,
             // such as /home. It is seldom renamed.
             let is_needed = name.is_some() && wanted.contains(CONTENT_EVENTS);
@@ -236,6 +242,8 @@ impl WatchedPlaces {
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     path: PathBuf,
+    /// Device and inode, which a mount changes.
+    identity: Option<(u64, u64)>,
     name: Option<OsString>,
     events: WatchFlags,
 }
@@ -251,8 +259,15 @@ fn places(path: &Path) -> Vec<Place> {
         let of_nearest = places.iter_mut().filter(|place| place.path == nearest);
         of_nearest.for_each(|place| place.events |= CONTENT_EVENTS);
     }
-    places.extend(file.map(|path| Place { path, name: None, events: FILE_EVENTS }));
+    places.extend(file.map(|path| Place::new(path, None, FILE_EVENTS)));
     places
+}
+
+impl Place {
+    fn new(path: PathBuf, name: Option<OsString>, events: WatchFlags) -> Self {
+        let identity = fs::symlink_metadata(&path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        Self { path, identity, name, events }
+    }
 }
 
 /// Returns the file, if there is one.
@@ -270,7 +285,7 @@ fn resolve(path: &Path, places: &mut Vec<Place>) -> Option<PathBuf> {
             Component::CurDir | Component::Prefix(_) => {}
             Component::Normal(name) => {
                 let found = dir.join(name);
-                places.push(Place { path: dir.clone(), name: Some(name.to_owned()), events: NAME_EVENTS });
+                places.push(Place::new(dir.clone(), Some(name.to_owned()), NAME_EVENTS));
                 let metadata = fs::symlink_metadata(&found).ok()?;
                 if metadata.is_symlink() && links < MAX_LINKS {
                     links += 1;

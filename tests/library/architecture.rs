@@ -82,6 +82,23 @@ fn the_ring_and_unsafe_code_stand_in_few_files() {
     }
 }
 
+/// Files, folders and locks may hold a thread up for as long as they like. So the main thread asks nobody of these: a
+/// thread of its own does, or the thread that starts or stops the bus.
+#[test]
+fn what_a_file_may_hold_up_stands_in_few_files() {
+    let touches = "std::fs rustix::fs flock(";
+    let may_touch = "sys/draft.rs sys/retry.rs sys/secret_file.rs sys/unix_listener.rs sys/watch.rs settings/file.rs \
+                     tls/source.rs commands/";
+    let asks = "settings::read secret_file sys::watch UnixListener::open Listening::bind source.load";
+    let may_ask = "gateway/certificates.rs gateway/files.rs gateway/watched_settings.rs";
+    for Source { file, code, .. } in sources() {
+        let names = |words: &str| words.split_whitespace().any(|word| code.contains(word));
+        let is_in = |files: &str| files.split_whitespace().any(|allowed| file.starts_with(allowed));
+        assert!(is_in(may_touch) || !names(touches), "{file} touches files");
+        assert!(!file.starts_with("gateway/") || is_in(may_ask) || !names(asks), "{file} waits for files");
+    }
+}
+
 /// A name means one thing in the whole tree, private types included; not those of associated types.
 #[test]
 fn no_two_types_have_the_same_name() {

@@ -21,11 +21,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Waits until the system tells of a change. A time to look tells nothing.
 async fn reported(watch: &mut Watch) {
-    while !watch.changed().await {
-        watch.renew(|_path| {});
-    }
+    watch.changed().await;
     watch.renew(|_path| {});
 }
 

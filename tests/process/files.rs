@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
@@ -148,4 +149,28 @@ fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
     beside(&gateway, &format!("umount {folder}"));
     gateway.wait_settings("reloaded");
     eventually("the first file", || (status_with(&mut gateway.client(), &token("of-the-test")) == 200).then_some(()));
+}
+
+/// Each wake-up takes power. Nothing is due but the look at the files. Other programs may make the first spans uneven.
+#[test]
+fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
+    let settings = SettingsFile::absent();
+    let (busy, folder) = (std::env::temp_dir(), settings.path().parent().unwrap().display().to_string());
+    let script = with_mounts(&format!("mount -t tmpfs none {} && mkdir -p {folder}", busy.display()));
+    let gateway = Gateway::serve().no_settings().after(&script).spawn_beside(settings);
+    eventually_handles_signals(&gateway);
+    let waits = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
+        let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());
+        let of_thread = |status: String| {
+            let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:\t"));
+            waits.map_or(0, |waits| waits.parse::<u64>().unwrap())
+        };
+        statuses.map(of_thread).sum::<u64>()
+    };
+    eventually("a span in which it wakes for its looks alone", || {
+        let (since, before) = (Instant::now(), waits());
+        std::thread::sleep(Duration::from_secs(11));
+        (waits() - before <= since.elapsed().as_secs() / 5 + 1).then_some(())
+    });
 }
