@@ -22,11 +22,12 @@
 //! | [`server`] | `bus`, `tls`, `http` | workers, listening sockets and connections |
 //! | [`bus`] | `message`, `zmtp`, `sys` | the queue, the bus thread, the hubs that it dials and the ports that it serves |
 //! | [`tls`] | `sync`, `sys` | TLS sessions, and certificates |
-//! | [`settings`] | `sync`, `sys` | reads `user_settings.py` |
+//! | [`settings`] | `terms`, `sys` | reads `user_settings.py` |
 //! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
-//! | [`message`] | `sync` | JSON text to topic and payload, vocabularies, MessagePack |
-//! | [`zmtp`] | `sync` | ZMTP 3 as our ports speak it, and what waits for whom |
-//! | [`sync`] | | what threads and layers share: counters, the budget, the token |
+//! | [`message`] | `sync`, `terms` | JSON text to topic and payload, vocabularies, MessagePack |
+//! | [`zmtp`] | `terms` | ZMTP 3 as our ports speak it, and what waits for whom |
+//! | [`sync`] | | what threads share: counters, and the budget of bodies |
+//! | [`terms`] | | what several layers name: the token, and the limits of a run |
 //! | [`sys`] | | the operating system: the log, files, hosts, Unix sockets and the process |
 //!
 //! # Invariants
@@ -50,5 +51,6 @@ pub mod server;
 pub mod settings;
 pub mod sync;
 pub mod sys;
+pub mod terms;
 pub mod tls;
 pub mod zmtp;

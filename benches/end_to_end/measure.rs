@@ -5,7 +5,7 @@ use std::io::Seek;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::sync::limits::Limits;
+use adapter_gateway::terms::limits::Limits;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};

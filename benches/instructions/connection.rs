@@ -8,8 +8,9 @@ use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::{Connection, Context};
 use adapter_gateway::message::Check;
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-use adapter_gateway::sync::limits::{Budget, Limits};
-use adapter_gateway::sync::token::Token;
+use adapter_gateway::sync::budget::Budget;
+use adapter_gateway::terms::limits::Limits;
+use adapter_gateway::terms::token::Token;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};

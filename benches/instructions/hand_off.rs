@@ -9,7 +9,7 @@ use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
 use adapter_gateway::bus::Waker;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher};
 use adapter_gateway::message::publish::Publish;
-use adapter_gateway::sync::limits::Limits;
+use adapter_gateway::terms::limits::Limits;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{MAX_SUBSCRIBERS, PlaceSet, Subscriptions};
 use gungraun::{library_benchmark, library_benchmark_group};
 

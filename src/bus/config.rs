@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
-use crate::sync::limits::Limits;
+use crate::terms::limits::Limits;
 
 /// Default bound of what libzmq holds for one hub that is dialled, in messages: 256 bodies of 1 MiB are 256 MiB.
 pub const PIPE_MESSAGES: NonZero<u16> = NonZero::new(256).unwrap();

@@ -13,7 +13,7 @@ use super::bound::{HubCounters, PeerCounters};
 use super::endpoint::Endpoint;
 use super::poller::Waker;
 use crate::message::publish::{Payload, Publish, Unavailable};
-use crate::sync::limits::Limits;
+use crate::terms::limits::Limits;
 use crate::zmtp::{SubscriberTotals, WireMessage};
 
 /// What a message counts beside its content, in bytes: its entries in the inbox and in the log of the bus thread, the

@@ -12,8 +12,8 @@ use super::values::{
 };
 use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sync::limits::Limits;
 use crate::sys::Io;
+use crate::terms::limits::Limits;
 use crate::tls::certificate::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.

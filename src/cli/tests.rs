@@ -9,8 +9,8 @@ use super::arguments::{
 use super::*;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, STALL_TIMEOUT};
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sync::limits::Limits;
 use crate::sys::Io;
+use crate::terms::limits::Limits;
 
 fn parse(line: &str) -> Result<Command, EarlyExit> {
     Arguments::parse(line.split_whitespace().map(OsString::from))

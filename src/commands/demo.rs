@@ -17,10 +17,10 @@ use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::message::Encoding;
 use crate::settings::random_hex;
-use crate::sync::token::Token;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
 use crate::sys::timed_join::TimedJoinHandle;
+use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.

@@ -13,10 +13,10 @@ use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
 use crate::settings::{self, Access, MAX_FILE_BYTES};
-use crate::sync::limits::Limits;
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
+use crate::terms::limits::Limits;
 
 /// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.
 const EDIT_TIMEOUT: Duration = Duration::from_secs(10);

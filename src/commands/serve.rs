@@ -17,8 +17,8 @@ use crate::server::inherited::InheritedSocket;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
 use crate::settings;
-use crate::sync::limits::Limits;
 use crate::sys::log;
+use crate::terms::limits::Limits;
 use crate::tls::source::CertificateSource;
 
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";

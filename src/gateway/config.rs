@@ -7,9 +7,9 @@ use crate::bus::{BusConfig, HubEndpoints, MAX_PEERS};
 use crate::gateway::failure::Failure;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
-use crate::sync::token::Token;
 use crate::sys::log::warning;
 use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
+use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
 /// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard

@@ -19,12 +19,12 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::or_never;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
-use crate::sync::token::Token;
 use crate::sys::event_loop;
 use crate::sys::log::log;
 use crate::sys::timer::KernelTimer;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
+use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 

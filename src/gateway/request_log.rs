@@ -18,8 +18,8 @@ use crate::message::topics::nearest;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
 use crate::sync::counting::{Counted, Tally};
-use crate::sync::noted_topics::NotedTopics;
 use crate::tls::session::HandshakeFailure;
+use crate::zmtp::NotedTopics;
 
 /// The time in which one line about each kind of refusal is logged, and at most [`TOPIC_LINES`] about topics.
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -20,13 +20,13 @@ use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
-use crate::sync::token::Token;
 use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
 use crate::sys::process::ParentEnd;
 use crate::sys::timed_join::on_thread;
 use crate::sys::unix_listener::UnixListener;
+use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 

@@ -9,9 +9,9 @@ use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::admission::token_bytes;
 use crate::settings::{self, Access, FileVersion, SettingsReading};
-use crate::sync::token::Token;
 use crate::sys::log::warning;
 use crate::sys::secret_file::exposures;
+use crate::terms::token::Token;
 
 /// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and
 /// may take this long to write it.
@@ -132,7 +132,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::sync::limits::Limits;
+    use crate::terms::limits::Limits;
 
     const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
 

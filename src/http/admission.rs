@@ -5,7 +5,7 @@ use crate::http::h1::head::{Head, Method, TARGET_BYTES};
 use crate::http::policy::Policy;
 use crate::http::problem::Problem;
 use crate::message::publish::Unavailable;
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// The path of the only endpoint.
 pub const ENDPOINT: &str = "/api/message";

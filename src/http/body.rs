@@ -7,7 +7,7 @@ use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
 use crate::http::h1::fields::Framing;
 use crate::http::request::Request;
-use crate::sync::limits::{Budget, Hold};
+use crate::sync::budget::{Budget, Hold};
 
 /// Bytes that are read at once: a whole pipeline, or a body of 64 KiB with its head.
 pub const READ_BYTES: usize = 80 * 1024;

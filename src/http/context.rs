@@ -8,9 +8,9 @@ use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Status};
 use crate::message::publish::{MIN_SHARED_BYTES, Payload, Publish, Unavailable};
 use crate::message::{self, Check, Fault};
+use crate::sync::budget::Budget;
 use crate::sync::counting::{Tally, TallyOf};
-use crate::sync::limits::Budget;
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::message::{Encoding, Rules, Vocabulary};
-    use crate::sync::limits::Limits;
+    use crate::terms::limits::Limits;
 
     #[derive(Default)]
     struct Recorder {

@@ -1,7 +1,7 @@
 //! The rules of a run, and their defaults.
 
 use crate::message::{Encoding, Rules};
-use crate::sync::limits::Limits;
+use crate::terms::limits::Limits;
 
 /// Limits and rules of a request.
 #[derive(Clone, Debug)]

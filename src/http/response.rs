@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::http::policy::Policy;
-    use crate::sync::limits::Budget;
+    use crate::sync::budget::Budget;
 
     #[test]
     fn plain_http_is_answered_in_plain_text() {

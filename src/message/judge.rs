@@ -8,7 +8,7 @@ use super::json::JsonString;
 use super::msgpack;
 use super::reader::MessageReader;
 use super::topics::{self, CALL_SERVICE, Content, Schema, Vocabulary};
-use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 /// A message in its body, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! surrogates; then the topic, the payload, and the payload's fields. Numbers count last, and only where the encoding
 //! of payloads cannot hold them.
 //!
-//! The files in reading order: `parse`, `abridged`, `reader`, `fields`, `judge`, [`topics`], [`json`], `fault`,
+//! The files in reading order: `parse`, `abridged`, `reader`, `fields`, `judge`, [`topics`], `mistyped`, [`json`], `fault`,
 //! [`msgpack`], [`publish`].
 
 mod abridged;
@@ -12,6 +12,7 @@ mod fault;
 mod fields;
 pub mod json;
 mod judge;
+mod mistyped;
 pub mod msgpack;
 mod parse;
 pub mod publish;

@@ -1,7 +1,7 @@
 //! The known topics: what the payload of each must hold, and how the other vocabulary writes it.
 
 use super::fields::Field;
-use crate::sync::mistyped;
+use super::mistyped;
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]

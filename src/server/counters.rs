@@ -18,7 +18,7 @@ pub struct WorkerCounters {
     pub bytes_out: Tally,
     pub connections_accepted: Tally,
     /// Whoever reads it sees also what a closed connection gave back, such as its part of the
-    /// [`Budget`](crate::sync::limits::Budget).
+    /// [`Budget`](crate::sync::budget::Budget).
     pub connections_closed: Tally,
 }
 

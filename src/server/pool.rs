@@ -20,10 +20,10 @@ use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker;
-use crate::sync::limits::Budget;
-use crate::sync::token::Token;
+use crate::sync::budget::Budget;
 use crate::sys::Io;
 use crate::sys::log::log;
+use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 
 /// Why the workers did not start.

@@ -14,7 +14,7 @@ use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 
 /// What the workers are to do.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// The number of random bytes in a token or a name. Nobody can guess 16 of them, and a person can still read them.
 const RANDOM_BYTES: usize = 16;

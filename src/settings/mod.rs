@@ -13,7 +13,7 @@
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |
 //! | `fault` | says where a file is wrong, and how |
 //!
-//! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::sync::token::Token), which
+//! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::terms::token::Token), which
 //! does not show itself. An error names a place and a kind of fault, so it may be printed anywhere.
 
 mod access;

@@ -11,7 +11,7 @@ use ruff_text_size::Ranged;
 use super::access::{Access, DisabledReason};
 use super::fault::{CANNOT_ASSIGN, SettingsFault};
 use super::{encoding, nesting};
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// The largest settings file. Such files have a few kilobytes. The parser takes about fifty times the size of the text
 /// in memory, so this limit keeps it to some tens of megabytes for a moment.

@@ -1,7 +1,4 @@
-//! Types that threads and layers share. They do no I/O, so the core may use them.
+//! What threads share, and how. It does no I/O, so the core may use it.
 
+pub mod budget;
 pub mod counting;
-pub mod limits;
-pub mod mistyped;
-pub mod noted_topics;
-pub mod token;

@@ -13,10 +13,12 @@
 //! | `reservations` | which publishers may send the rest of a long message, and which are too slow |
 //! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
 //! | `log` | the messages that wait, in their one order |
+//! | `noted_topics` | topics that are told to a person, each once |
 //! | `exchange` | what waits for whom, and since when |
 
 mod exchange;
 mod log;
+mod noted_topics;
 mod place_set;
 mod prefix_tree;
 mod reservations;
@@ -27,6 +29,7 @@ mod wire_message;
 
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
 pub use log::{Origin, Released};
+pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
 pub use session::{PeerEvent, PeerSession};

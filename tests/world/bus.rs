@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
 use adapter_gateway::bus::{Publisher, Waker};
-use adapter_gateway::sync::limits;
+use adapter_gateway::terms::limits;
 
 pub(crate) struct Bus {
     pub(crate) inbox: Arc<Inbox>,

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
-use adapter_gateway::sync::limits::{self, Budget};
+use adapter_gateway::sync::budget::Budget;
+use adapter_gateway::terms::limits;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 

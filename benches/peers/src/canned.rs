@@ -16,7 +16,7 @@ use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::request::Request;
 use adapter_gateway::http::response;
 use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
-use adapter_gateway::sync::limits::Budget;
+use adapter_gateway::sync::budget::Budget;
 use socket2::Domain;
 use tokio::task::spawn_local;
 

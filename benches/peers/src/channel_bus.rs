@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use adapter_gateway::sync::limits::Limits;
+use adapter_gateway::terms::limits::Limits;
 use tokio::sync::mpsc;
 
 use crate::Outcome;

@@ -15,9 +15,9 @@ use super::reports::{Excess, LostSubscriber, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::{Poller, Ready};
-use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::sys::log::{log, warning};
 use crate::sys::unix_listener::UnixListener;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
     Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole,
 };

@@ -16,9 +16,8 @@ use super::{Link, LinkStatus};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::{Poller, Waker};
-use crate::sync::limits::MAX_TOPIC_BYTES;
-use crate::sync::noted_topics::NotedTopics;
-use crate::zmtp::{SocketRole, Subscriptions, WireMessage};
+use crate::terms::limits::MAX_TOPIC_BYTES;
+use crate::zmtp::{NotedTopics, SocketRole, Subscriptions, WireMessage};
 
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;

@@ -21,7 +21,7 @@
 //! use adapter_gateway::http::connection::{CloseReason, Connection, Next, Waiting};
 //! use adapter_gateway::http::{Context, policy::Policy};
 //! use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-//! use adapter_gateway::sync::{limits::Budget, token::Token};
+//! use adapter_gateway::{sync::budget::Budget, terms::token::Token};
 //!
 //! struct Printer;
 //!

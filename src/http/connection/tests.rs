@@ -7,8 +7,8 @@ use crate::http::context::Context;
 use crate::http::policy::Policy;
 use crate::message::publish::Unavailable;
 use crate::message::publish::{Payload, Publish};
-use crate::sync::limits::Budget;
-use crate::sync::token::Token;
+use crate::sync::budget::Budget;
+use crate::terms::token::Token;
 
 /// The most that a connection may hold for a few bytes.
 const FEW_BYTES: usize = 64;

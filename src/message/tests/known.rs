@@ -3,7 +3,7 @@
 use super::table::{self, TOPICS};
 use super::{Check, accept, parse, refuse};
 use crate::message::topics::{Content, SCHEMAS, Schema, UNCHECKED};
-use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 const SERVICE_CALL: &str =
     r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.lamp"}}"#;

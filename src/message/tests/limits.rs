@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::super::{MAX_DEPTH, MAX_POINTER_BYTES};
 use super::{Check, Fault, accept, not_json, parse, refuse};
-use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 fn arrays(levels: usize) -> String {
     "[".repeat(levels) + &"]".repeat(levels)

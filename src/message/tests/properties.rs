@@ -10,7 +10,7 @@ use super::super::json::JsonReader;
 use super::super::{MAX_DEPTH, Message};
 use super::table::{Content, TOPICS, Topic};
 use super::{Check, Fault, parse};
-use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 /// Strings that are keys or values of messages, similar to them, or anything.
 fn string() -> impl Strategy<Value = String> {

@@ -20,8 +20,8 @@ use crate::server::listener::ListenTarget;
 use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
-use crate::sync::limits::Budget;
-use crate::sync::token::Token;
+use crate::sync::budget::Budget;
+use crate::terms::token::Token;
 
 const BUDGET_BYTES: usize = 100_000;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, parse};
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// The token of the cases, or a part of what they have in its place. No error may show it.
 const SECRET: &str = "s3cret";

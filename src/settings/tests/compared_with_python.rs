@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::cases::as_python;
 use super::edit::NEW_TOKEN;
 use crate::settings::{Access, DisabledReason, parse, with_access};
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// Reads one source in hex from each line, and prints what it says.
 const PYTHON: &str = r"

@@ -2,7 +2,7 @@
 
 use super::cases::{as_python, unlike_python};
 use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, SettingsFault, parse, with_access};
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 /// The token that is put where there is none.
 pub(super) const NEW_TOKEN: &str = "0123456789abcdef0123456789abcdef";

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::settings::file::path_in;
 use crate::settings::{self, Access, DisabledReason, SettingsReading, parse};
-use crate::sync::token::Token;
+use crate::terms::token::Token;
 
 fn read(path: &Path) -> SettingsReading {
     settings::read(path, parse)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::client::Rig;
 use crate::http::policy::Policy;
 use crate::http::{Context, response};
-use crate::sync::limits::Budget;
+use crate::sync::budget::Budget;
 use crate::tls::session::{Acceptor, is_plain_http};
 use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE};
 

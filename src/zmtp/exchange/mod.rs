@@ -18,10 +18,10 @@ use readers::{DialledReaders, Reader};
 pub use readers::SubscriberTotals;
 
 use super::log::{Cursor, Entry, Log, Origin, Released};
+use super::noted_topics::NotedTopics;
 use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
-use crate::sync::noted_topics::NotedTopics;
 
 /// What is written to a subscriber at once, in bytes. A batch is one system call, which costs as much as 10 KiB.
 pub const BATCH_BYTES: usize = 64 * 1024;

@@ -17,7 +17,7 @@ use super::wire::{
     READY_BYTES, SUBSCRIBE, SocketRole, TIME_TO_LIVE_BYTES,
 };
 use super::wire_message::WireMessage;
-use crate::sync::limits::MAX_TOPIC_BYTES;
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 /// How much of a frame of a subscriber is needed: the longer way to subscribe, and a prefix that is one byte too long.
 const SUBSCRIPTION_BYTES: u64 = (SUBSCRIBE.len() + MAX_TOPIC_BYTES + 1) as u64;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Publisher, Unavailable};
 use adapter_gateway::message::publish::Publish;
-use adapter_gateway::sync::limits::Limits;
+use adapter_gateway::terms::limits::Limits;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";

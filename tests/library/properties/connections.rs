@@ -2,7 +2,7 @@
 
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::{Check, Rules, Vocabulary};
-use adapter_gateway::sync::limits;
+use adapter_gateway::terms::limits;
 
 use super::answers;
 use super::compare::assert_same;

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use adapter_gateway::http::Context;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-use adapter_gateway::sync::limits::{self, Budget};
-use adapter_gateway::sync::token::Token;
+use adapter_gateway::sync::budget::Budget;
+use adapter_gateway::terms::limits;
+use adapter_gateway::terms::token::Token;
 
 /// The token that every recorded request holds.
 pub(crate) const TOKEN: &str = "t0ken";

@@ -3,7 +3,7 @@
 use adapter_gateway::commands::msgpack_text::to_json;
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;
-use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
     COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, PeerTerm, READY_BYTES,
     SocketRole,

@@ -3,7 +3,7 @@
 
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::publish::Unavailable;
-use adapter_gateway::sync::limits;
+use adapter_gateway::terms::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};

@@ -3,7 +3,7 @@
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::TARGET_BYTES;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::sync::limits;
+use adapter_gateway::terms::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
 use crate::properties::compare::assert_same;

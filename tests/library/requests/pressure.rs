@@ -2,7 +2,7 @@
 
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Source, Waiting};
 use adapter_gateway::http::{Connection, Input};
-use adapter_gateway::sync::limits;
+use adapter_gateway::terms::limits;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;

@@ -13,7 +13,7 @@ use adapter_gateway::http::problem::Status;
 use adapter_gateway::message::MAX_DEPTH;
 use adapter_gateway::message::publish::Unavailable;
 use adapter_gateway::sync::counting::Counted;
-use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::tls::session::HandshakeFailure;
 use adapter_gateway::zmtp;
 

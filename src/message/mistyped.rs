@@ -13,7 +13,7 @@ const TEXT_BYTES: usize = 64;
 ///
 /// A client decides on the text, so this costs little: nothing for a word that is too long or too short, and some
 /// instructions for each byte of another one.
-pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>, most_edits: usize) -> Option<&'w str> {
+pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>, most_edits: usize) -> Option<&'w str> {
     if text.len() > TEXT_BYTES {
         return None;
     }

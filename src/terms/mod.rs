@@ -1,0 +1,4 @@
+//! Words that several layers share.
+
+pub mod limits;
+pub mod token;
