@@ -12,18 +12,17 @@ import socket
 import sys
 
 import adapter_gateway
-from adapter_gateway import Gateway, read_token
-from adapter_gateway.settings import default_path
+from adapter_gateway import Gateway
 
 LISTEN = ("127.0.0.1", 12358)
 PUBLISHERS, SUBSCRIBERS = "tcp://127.0.0.1:16130", "tcp://127.0.0.1:16103"
-SETTINGS = sys.argv[1] if len(sys.argv) > 1 else default_path()
+SETTINGS = sys.argv[1] if len(sys.argv) > 1 else None  # the file of the user
 
 shown = None
 
 
 def show(event):
-    """Shows whether messages are taken, and if not, why. A window would set its check box: off with `disabled`."""
+    """Shows whether messages are taken, and if not, why."""
     global shown
     if event["event"] in ("ready", "not-ready", "disabled"):
         text = "on" if event["event"] == "ready" else f"off: {event['reason']}"
@@ -40,13 +39,16 @@ def act(gateway, command):
     elif command == "off":
         adapter_gateway.disable(SETTINGS)
     elif command == "show":
-        print("post to", gateway.url, "with the token", read_token(SETTINGS), "and trust", gateway.certificate, flush=True)
+        token = adapter_gateway.read_token(SETTINGS)
+        print("post to", gateway.url, "with the token", token, "and trust", gateway.certificate)
+        print("the gateway is the process", gateway.pid, flush=True)
     elif command == "upgrade":
         print("the old one published", gateway.replace()["published"], flush=True)
     else:
         print(__doc__, flush=True)
 
 
+print("the check box is", "set" if adapter_gateway.is_enabled(SETTINGS) else "empty", flush=True)
 logging.basicConfig(level=logging.WARNING)  # warnings of the gateway concern a person
 # A hub in a process of its own goes on while the gateway is replaced. No settings switch its HTTP side on. An adapter that
 # has a hub leaves it out.

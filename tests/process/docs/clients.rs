@@ -2,13 +2,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
 use super::messages;
-use crate::support::{ANY_PORT, Gateway, SettingsFile, bound_socket, enabled, side_by_side, skip, token};
+use crate::support::{ANY_PORT, Gateway, PATIENCE, SettingsFile, bound_socket, enabled, side_by_side, skip, token};
 
 /// A client, how to find out whether it is installed, and how to run an example of it.
 struct Client {
@@ -161,21 +163,29 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     let settings = path("user_settings.py");
     let mut command = python(&script, &[&settings]);
     let mut adapter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(adapter.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let (stdout, (sender, lines)) = (adapter.stdout.take().unwrap(), mpsc::channel());
+    std::thread::spawn(move || BufReader::new(stdout).lines().try_for_each(|line| sender.send(line.unwrap())));
     let mut stdin = adapter.stdin.take().unwrap();
     let mut expect = |typed: &str, beginning: &str| {
         writeln!(stdin, "{typed}").unwrap();
+        let mut lines = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok());
         lines.find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{typed}: no {beginning}"))
     };
+    expect("help", "the check box is empty");
     expect("help", "the REST interface is off: ");
     expect("on", "the REST interface is on");
     let shown = expect("show", "post to https://127.0.0.1:");
     let (url, _) = shown.trim_start_matches("post to ").split_once(' ').unwrap();
     assert!(succeeds(&[GATEWAY, "send", "--settings", &settings, "--url", url, "a", "{}"]));
     expect("upgrade", "the old one published 1");
+    let told = expect("show", "the gateway is the process ");
+    let pid = Pid::from_raw(told.rsplit_once(' ').unwrap().1.parse().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    expect("help", "the REST interface is off: the gateway was ended by signal 9");
+    expect("help", "the REST interface is on");
     assert!(succeeds(&[GATEWAY, "send", "--settings", &settings, "--url", url, "a", "{}"]));
     expect("off", "the REST interface is off: OPEN_REST_API is not set to True in ");
-    expect("show", "that failed: the gateway is disabled: ");
+    expect("show", "that failed: ");
     expect("quit", "published 1 of 1");
     assert!(adapter.wait().unwrap().success());
 }
