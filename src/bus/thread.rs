@@ -41,12 +41,14 @@ pub enum BusEvent {
     Link(Endpoint, LinkStatus),
     /// A subscriber of a bound endpoint was disconnected.
     LostSubscriber(LostSubscriber),
-    /// A message was posted to which nobody has subscribed so far. Each topic is reported once, and few are.
+    /// A message was posted whose topic nobody has asked for so far. Each topic is reported once, and few are.
     Unsubscribed {
         /// The endpoint that the bus connects to; `None` for the bound ones.
         endpoint: Option<Endpoint>,
         /// The topic of the message.
         topic: String,
+        /// Whether somebody subscribes to everything there, and so gets the message.
+        is_taken: bool,
     },
 }
 
@@ -142,7 +144,12 @@ impl BusThread {
         if let Some(server) = &mut self.server {
             server.take_in(&mut self.exchange, &self.poller, now);
         }
-        for posted in self.batch.drain(..self.batch.len().min(BATCH_MESSAGES as usize)) {
+        let count = self.batch.len().min(BATCH_MESSAGES as usize);
+        // Of many messages at once, the last one is looked at: a person posts one at a time.
+        if let Some(last) = count.checked_sub(1).and_then(|last| self.batch.get(last)) {
+            self.exchange.note_topic(last.message.topic());
+        }
+        for posted in self.batch.drain(..count) {
             self.exchange.post(posted.message, posted.weight_bytes, now);
         }
         let mut is_more = !self.batch.is_empty();
@@ -192,11 +199,14 @@ impl BusThread {
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
     fn tell_subscriptions(&mut self, now: Duration) {
-        let of_dialled = self.dialled.iter_mut().map(|it| (Some(&it.link.address), &mut it.unsubscribed_topics));
-        for (endpoint, topics) in of_dialled.chain([(None, &mut self.exchange.unsubscribed_topics)]) {
+        let Exchange { subscriptions, unsubscribed_topics, .. } = &mut self.exchange;
+        let of_dialled =
+            self.dialled.iter_mut().map(|it| (Some(&it.link.address), &it.subscriptions, &mut it.unsubscribed_topics));
+        for (endpoint, subscriptions, topics) in of_dialled.chain([(None, &*subscriptions, unsubscribed_topics)]) {
             for topic in topics.take_new() {
                 let topic = String::from_utf8_lossy(&topic).into_owned();
-                (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic });
+                let is_taken = subscriptions.have_everything();
+                (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic, is_taken });
             }
         }
         if !self.inbox.log_wanted.swap(false, Ordering::Relaxed) {

@@ -2,6 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::io::{self, Write};
+use std::iter;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,7 @@ use crate::bus::Bus;
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
-use crate::message::Encoding;
+use crate::message::{Encoding, topics};
 use crate::settings::random_hex;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
@@ -62,7 +63,9 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> {
     // The subscribers' side of the hub is bound last.
     let subscribers = bus.bound().last().map(std::slice::from_ref).unwrap_or_default();
-    let mut subscriber = Subscriber::connect(subscribers, &[]).map_err(Failure::configuration)?;
+    // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
+    let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
+    let mut subscriber = Subscriber::connect(subscribers, &topics).map_err(Failure::configuration)?;
     if !bus.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
         return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }

@@ -135,9 +135,10 @@ fn emit_bus_event(emit: &EventSink, event: BusEvent) {
             let (state, reason) = (BusEndpointState::Disconnected, reason.to_string());
             emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
         }
-        BusEvent::Unsubscribed { endpoint, topic } => {
+        BusEvent::Unsubscribed { endpoint, topic, is_taken } => {
             let place = endpoint.as_ref().map_or("the bound endpoints", Endpoint::as_str);
-            log(format_args!("nobody subscribes to the topic \"{}\" at {place} so far", shown_topic(&topic)));
+            let (topic, except) = (shown_topic(&topic), if is_taken { ", except to everything" } else { "" });
+            log(format_args!("nobody subscribes to the topic \"{topic}\" at {place} so far{except}"));
         }
         BusEvent::LostSubscriber(lost) => {
             let (state, lost_messages) = (BusEndpointState::Disconnected, lost.lost_messages);

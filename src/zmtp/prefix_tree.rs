@@ -61,6 +61,11 @@ impl PrefixTree {
         sets.fold(PlaceSet::default(), |all, subscribers| all.union(&subscribers))
     }
 
+    /// Returns whether a prefix that the topic begins with, and that is not empty, has subscribers.
+    pub(super) fn names(&self, topic: &[u8]) -> bool {
+        self.path(topic).skip(1).any(|(_, node, _)| !node.subscribers.is_empty())
+    }
+
     /// Returns the last node on the way to a prefix, and the bytes of the prefix behind it. Without such bytes, it is
     /// the node of the prefix, which may have no subscribers.
     pub(super) fn find<'t>(&self, prefix: &'t [u8]) -> (NodeNumber, &'t [u8]) {

@@ -79,6 +79,17 @@ impl Subscriptions {
         self.tree.matching(topic)
     }
 
+    /// Returns whether somebody asks for the topic by a beginning of it. Who takes everything, as a person who looks
+    /// does, asks for no topic.
+    pub fn ask_for(&self, topic: &[u8]) -> bool {
+        self.tree.names(topic)
+    }
+
+    /// Returns whether somebody subscribes to everything.
+    pub fn have_everything(&self) -> bool {
+        !self.matching(b"").is_empty()
+    }
+
     /// Returns the number of prefixes, where one that several subscribers have counts once.
     pub fn prefixes(&self) -> usize {
         self.tree.prefixes

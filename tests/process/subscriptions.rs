@@ -73,6 +73,24 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
     }
 }
 
+/// A person who looks with `listen` takes everything, and hides no extension that is not there.
+#[test]
+fn who_subscribes_to_everything_asks_for_no_topic() {
+    for option in ["--bind", "--hub"] {
+        let (mut gateway, endpoint, _directory) = gateway_with(option);
+        let _subscribers = ["", "core/"].map(|prefix| Subscriber::connected(&endpoint, prefix));
+        gateway.wait_count("subscriptions", 2);
+        ["core/x", "other", "other"].iter().for_each(|topic| post(&gateway, topic));
+        gateway.expect_log(
+            "nobody subscribes to the topic \"other\" at the bound endpoints so far, except to everything\n",
+        );
+        assert_eq!(gateway.stats()["unsubscribed"], 0, "they get it");
+        gateway.terminate();
+        let log = gateway.end().stderr;
+        assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
+    }
+}
+
 /// The hub subscribes for its subscribers, so the gateway cannot count them.
 #[test]
 fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
@@ -105,9 +123,14 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     assert_eq!(next(), "late/y");
     let stats = gateway.stats();
     assert_eq!((&stats["subscriptions"], &stats["unsubscribed"]), (&Value::Null, &Value::Null), "{stats}");
+
+    subscribe("");
+    is_known(&mut gateway, "3: \"\", \"core/\", \"late/\"");
+    post(&gateway, "other");
+    gateway.expect_log(&format!("the topic \"other\" at {endpoint} so far, except to everything\n"));
     gateway.terminate();
     let log = gateway.end().stderr;
-    assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
+    assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
 }
 
 /// SIGUSR1 is for a person who reads the log, and SIGUSR2 for a program that asks often.

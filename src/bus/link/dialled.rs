@@ -39,7 +39,7 @@ pub(in crate::bus) struct Dialled {
     unread_since: Option<Instant>,
     /// What the hub subscribes to on this connection. It is not filtered by this, but a person is told.
     pub(in crate::bus) subscriptions: Subscriptions,
-    /// The topics of messages that were sent and match none of these.
+    /// The topics of messages that were sent and that none of these asks for.
     pub(in crate::bus) unsubscribed_topics: NotedTopics,
 }
 
@@ -70,7 +70,9 @@ impl Dialled {
     /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         self.is_full = !self.send(message);
-        if !self.is_full && self.subscriptions.matching(message.topic()).is_empty() {
+        // A hub that subscribes to everything by itself does not tell what its subscribers ask for.
+        let is_told = !self.subscriptions.have_everything() || self.subscriptions.prefixes() > 1;
+        if !self.is_full && is_told && !self.subscriptions.ask_for(message.topic()) {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full

@@ -66,7 +66,7 @@ pub struct Exchange {
     is_full: bool,
     /// The number of messages that matched no subscription at bound endpoints.
     unsubscribed: u64,
-    /// The topics of posted messages among these.
+    /// The topics of posted messages that no subscriber asks for.
     pub unsubscribed_topics: NotedTopics,
 }
 
@@ -119,6 +119,14 @@ impl Exchange {
     /// Takes a posted message, whose weight is given back with it.
     pub fn post(&mut self, message: WireMessage, weight_bytes: usize, now: Duration) {
         self.take(message, Origin::Posted, weight_bytes, now);
+    }
+
+    /// Takes note of the topic of a posted message if no subscriber of a bound endpoint asks for it. Who takes everything
+    /// may get it.
+    pub fn note_topic(&mut self, topic: &[u8]) {
+        if !self.readers.is_empty() && !self.subscriptions.ask_for(topic) {
+            self.unsubscribed_topics.note(topic);
+        }
     }
 
     /// Takes a message of a publisher of the hub. Returns how many subscribers it goes to.
