@@ -1,5 +1,6 @@
 //! Whether each answer is one that its request may have.
 
+use super::deadlines::is_cut_off;
 use super::{DISCARD_BYTES, Ledger, READ_BYTES};
 use crate::request::{Kind, Request};
 use crate::support::Answer;
@@ -70,12 +71,18 @@ impl Ledger {
             // The answer to HEAD does not say.
             (Kind::Head, 408) => "timeout",
             (Kind::Head, 400) => "malformed-request",
+            (Kind::Head, 503) => "stopping",
             _ => answer.kind.as_str(),
         };
         match (answer.status, kind) {
             (408, "timeout") => {
                 check!(self.life, !is_whole, "408 for a whole request");
                 check!(self.life, World::now() >= self.due(), "408 before the deadline");
+                return;
+            }
+            (503, "stopping") => {
+                check!(self.life, !is_whole, "503 for a whole request");
+                check!(self.life, is_cut_off(), "503 before the drain's deadline");
                 return;
             }
             (400, "malformed-request") if !is_whole && (self.is_end_read || self.is_aborted) => return,
