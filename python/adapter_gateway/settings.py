@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import itertools
 import os
 import pathlib
 import pwd
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
@@ -18,6 +20,9 @@ from .errors import SettingsError
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 _CURE = "`adapter-gateway enable` switches the gateway on"
+#: Errors that may pass, such as a lease of another program, and for how long they are no answer.
+_PASSING = (errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EIO)
+_PASSING_S = 1.0
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
 #: What a name is bound to: an expression, or `None` if only execution would tell.
@@ -64,16 +69,21 @@ def read_token(settings: Optional[Path] = None) -> str:
 
 def _read(file: Path) -> dict[str, tuple[int, _Value]]:
     """Returns what each name is bound to at the end, with its line."""
-    try:
-        # Without this flag, a FIFO is opened only when somebody writes to it.
-        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
-            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise SettingsError(f"{file}: it is not a regular file")
-            source = opened.read(_FILE_BYTES + 1)
-    except FileNotFoundError as error:
-        raise SettingsError(f"{file}: {error.strerror}; {_CURE}") from error
-    except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror}") from error
+    give_up_at = time.monotonic() + _PASSING_S
+    while True:
+        try:
+            # Without this flag, a FIFO is opened only when somebody writes to it.
+            with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
+                if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                    raise SettingsError(f"{file}: it is not a regular file")
+                source = opened.read(_FILE_BYTES + 1)
+                break
+        except FileNotFoundError as error:
+            raise SettingsError(f"{file}: {error.strerror}; {_CURE}") from error
+        except OSError as error:
+            if error.errno not in _PASSING or time.monotonic() >= give_up_at:
+                raise SettingsError(f"{file}: {error.strerror}") from error
+            time.sleep(0.01)
     if len(source) > _FILE_BYTES:
         raise SettingsError(f"{file}: the file is too large")
     try:

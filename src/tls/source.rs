@@ -156,7 +156,8 @@ enum Found {
 
 fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    if !certificate.exists() && !key.exists() {
+    // Where one cannot be looked at, the read tells why.
+    if [&certificate, &key].iter().all(|path| path.try_exists().is_ok_and(|exists| !exists)) {
         return Ok(Found::Unusable { reason: None, last: None, names: Vec::new() });
     }
     let (mut loaded, CertificateContent { validity, names }) = match read(directory) {

@@ -1,7 +1,8 @@
 //! File systems, mounts and locks of others: none holds the gateway up, and no switch-off is missed.
 
 use std::fs::{self, File};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
@@ -9,8 +10,8 @@ use rustix::process::Signal;
 
 use crate::settings::status_with;
 use crate::support::{
-    Builder, FINE, Gateway, HangingFolder, SettingsFile, disabled, enabled, eventually, free_address, refuses, skip,
-    token,
+    Builder, FINE, Gateway, HangingFolder, Process, SettingsFile, disabled, enabled, enabled_settings, eventually,
+    free_address, refuses, run, skip, token,
 };
 
 const SILENT: &str = "does not answer";
@@ -94,6 +95,49 @@ fn a_locked_folder_of_sockets_delays_no_signal() {
         let stdout = gateway.finish(0).stdout;
         assert!(stdout.lines().last().unwrap().contains("stopped") && !stdout.contains("listening"), "{stdout}");
     }
+}
+
+/// Holds a lease on a file, and gives it back a while after another program has asked for it. What it writes meanwhile
+/// counts as long as it runs, since it does not close the file.
+const LEASE: &str = "import fcntl, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = open(sys.argv[1], 'r+b', buffering=0)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('held', flush=True)
+if sys.argv[2]:
+    file.write(sys.argv[2].encode())
+    file.truncate()
+signal.sigwait([signal.SIGIO])
+time.sleep(0.1)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+time.sleep(1000)";
+
+/// Returns a program with a lease, which writes this text.
+fn leased(path: &Path, text: &str) -> Process {
+    let process = Process::spawn(Command::new("python3").args(["-c", LEASE]).arg(path).arg(text));
+    process.wait_line("the lease", |line| line == "held\n");
+    process
+}
+
+#[test]
+fn a_lease_of_another_program_is_no_answer() {
+    if !Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        return skip("there is no python3");
+    }
+    let settings = enabled_settings("of-the-test");
+    let path = settings.path().to_owned();
+    let of_start = leased(&path, "");
+    let mut gateway = Gateway::serve().no_settings().start_beside(settings);
+    drop(of_start);
+    let of_change = leased(&path, disabled());
+    gateway.wait_event("disabled");
+    drop(of_change);
+    let of_command = leased(&path, "");
+    run(["enable", "--settings", path.to_str().unwrap()], 0);
+    drop(of_command);
+    gateway.wait_listening();
+    gateway.terminate();
+    assert!(!gateway.end().stdout.contains("rejected"));
 }
 
 /// A script that mounts, and then runs the gateway, which sees the mounts with those that come later.

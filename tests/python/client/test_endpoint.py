@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import pwd
+import signal
+import threading
 from urllib.parse import quote
 
 import pytest
@@ -151,6 +154,17 @@ def test_settings_that_are_no_file(tmp_path):
     for path in (pipe, tmp_path, pathlib.Path("/dev/null")):
         with pytest.raises(adapter_gateway.SettingsError, match=f"{path}: "):
             read_token(path)
+
+
+def test_a_lease_that_another_program_gives_back_is_no_answer(tmp_path):
+    file = tmp_path / "user_settings.py"
+    file.write_text("TOKEN = 's3cret'")
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    with file.open("r+b") as held:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        threading.Timer(0.1, fcntl.fcntl, (held, fcntl.F_SETLEASE, fcntl.F_UNLCK)).start()
+        assert read_token(file) == "s3cret"
+    signal.signal(signal.SIGIO, before)
 
 
 def test_a_relative_path_of_the_settings_means_the_same_file_for_ever(tmp_path, monkeypatch):
