@@ -1,27 +1,45 @@
 //! Decodes the bytes of a Python file by PEP 263: as UTF-8, unless a comment declares another encoding.
 
-use std::borrow::Cow;
+use encoding_rs::{DecoderResult, Encoding, UTF_8};
 
 use super::fault::SettingsFault;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// Python's names of the encodings in which ASCII stands for itself, behind the label that the WHATWG Encoding Standard
+/// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them.
+const NAMES: &str = include_str!("encodings.txt");
+
+/// It begins characters outside ASCII in some encodings of seven bits (ISO/IEC 2022).
+const ESCAPE: u8 = 0x1B;
+
+/// Whatever follows these names, Python's tokenizer takes for a variant of the same encoding.
+const WITH_VARIANTS: [&str; 4] = ["utf_8", "latin_1", "iso_8859_1", "iso_latin_1"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SourceEncoding {
-    Utf8,
+    Standard(&'static Encoding),
+    /// The standard reads this name as Windows-1252.
     Latin1,
-    Ascii,
+    /// ASCII itself, or an encoding that Python alone knows. The text is the fault of a file with other characters.
+    AsciiAlone(&'static str),
 }
 
 impl SourceEncoding {
-    /// Takes Python's names. Python knows about a hundred more encodings, which are refused.
     fn by_name(name: &str) -> Option<Self> {
-        match name.to_ascii_lowercase().replace('_', "-").as_str() {
-            "utf-8" | "utf8" | "utf-8-sig" | "utf-8-unix" => Some(Self::Utf8),
-            "latin-1" | "latin1" | "iso-latin-1" | "iso-8859-1" | "iso8859-1" | "l1" => Some(Self::Latin1),
-            "ascii" | "us-ascii" => Some(Self::Ascii),
-            _ => None,
-        }
+        let words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let name = words.join("_").to_ascii_lowercase();
+        let is_variant =
+            |of: &&str| name.strip_prefix(*of).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        let name = WITH_VARIANTS.into_iter().find(is_variant).unwrap_or(&name);
+        let mut rows = NAMES.lines().filter_map(|row| row.split_once(' '));
+        let (label, _) = rows.find(|(_, names)| names.split(' ').any(|known| known == name))?;
+        Some(match label {
+            "latin-1" => Self::Latin1,
+            "ascii" => Self::AsciiAlone("not valid ASCII"),
+            "-" => Self::AsciiAlone("only ASCII is read in the declared encoding; save the file as UTF-8"),
+            label => Self::Standard(Encoding::for_label(label.as_bytes())?),
+        })
     }
 }
 
@@ -36,18 +54,25 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
         return Err(fault_at(bytes, 0, "an unexpected character"));
     }
     let encoding = declared(bytes)?;
-    if unmarked.is_some() && encoding != SourceEncoding::Utf8 {
+    if unmarked.is_some() && encoding != SourceEncoding::Standard(UTF_8) {
         return Err(fault_at(bytes, 0, "the file starts with a UTF-8 mark and declares another encoding"));
     }
     let text = match encoding {
         SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
-        SourceEncoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
-            Some(offset) => return Err(fault_at(bytes, offset, "not valid ASCII")),
-            None => String::from_utf8_lossy(bytes),
+        SourceEncoding::AsciiAlone(what) => match bytes.iter().position(|byte| !byte.is_ascii() || *byte == ESCAPE) {
+            Some(at) => return Err(fault_at(bytes, at, what)),
+            None => String::from_utf8_lossy(bytes).into_owned(),
         },
-        SourceEncoding::Utf8 => std::str::from_utf8(bytes)
-            .map(Cow::Borrowed)
-            .map_err(|error| fault_at(bytes, error.valid_up_to(), "not valid UTF-8"))?,
+        SourceEncoding::Standard(encoding) => {
+            let mut decoder = encoding.new_decoder_without_bom_handling();
+            let most_bytes = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
+            let mut text = String::with_capacity(most_bytes.unwrap_or_default());
+            let what = if encoding == UTF_8 { "not valid UTF-8" } else { "not valid in the declared encoding" };
+            match decoder.decode_to_string_without_replacement(bytes, &mut text, true) {
+                (DecoderResult::InputEmpty, _) => text,
+                _ => return Err(SettingsFault::after(&newlines(&text), what)),
+            }
+        }
     };
     Ok(newlines(&text))
 }
@@ -55,13 +80,21 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
 /// Returns where the byte at `offset` of the text that [`decode`] has returned lies in the file.
 pub(super) fn offset_in_file(source: &[u8], offset: usize) -> usize {
     let bytes = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
-    let is_latin1 = declared(bytes) == Ok(SourceEncoding::Latin1);
+    let mut decoder = match declared(bytes) {
+        Ok(SourceEncoding::Standard(encoding)) => Some(encoding.new_decoder_without_bom_handling()),
+        _ => None,
+    };
     let (mut rest, mut left_bytes) = (bytes, offset);
     while left_bytes > 0
         && let Some((byte, behind)) = rest.split_first()
     {
         rest = if *byte == b'\r' { behind.strip_prefix(b"\n").unwrap_or(behind) } else { behind };
-        left_bytes = left_bytes.saturating_sub(if is_latin1 && !byte.is_ascii() { 2 } else { 1 });
+        let decoded_bytes = match &mut decoder {
+            // The last byte of a character gives all of it.
+            Some(decoder) => decoder.decode_to_utf8(&[*byte], &mut [0; 16], false).2,
+            None => char::from(*byte).len_utf8(),
+        };
+        left_bytes = left_bytes.saturating_sub(decoded_bytes);
     }
     source.len() - rest.len()
 }
@@ -92,14 +125,14 @@ fn declared(bytes: &[u8]) -> Result<SourceEncoding, SettingsFault> {
     for (index, line) in text.split('\n').take(2).enumerate() {
         let code = line.trim_start_matches([' ', '\t', '\x0C']);
         if let Some(name) = code.strip_prefix('#').and_then(cookie) {
-            let unknown = "the declared encoding is none of UTF-8, Latin-1 and ASCII";
+            let unknown = "the declared encoding is not known";
             return SourceEncoding::by_name(name).ok_or_else(|| SettingsFault::after(&"\n".repeat(index), unknown));
         }
         if !code.is_empty() && !code.starts_with('#') {
             break;
         }
     }
-    Ok(SourceEncoding::Utf8)
+    Ok(SourceEncoding::Standard(UTF_8))
 }
 
 /// Finds the name after `coding:` or `coding=`, by PEP 263's `coding[:=][ \t]*([-_.a-zA-Z0-9]+)`.

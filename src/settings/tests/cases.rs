@@ -224,7 +224,16 @@ as_python {
     declared_ascii: b"# coding: ascii\nTOKEN = '\xC3\xA9'" => Refused("2:10: not valid ASCII");
     declared_too_late: b"\n\n# coding: latin-1\nTOKEN = '\xE9'" => Refused("4:10: not valid UTF-8");
     declared_after_code: b"x = 1\n# coding: latin-1\nTOKEN = '\xE9'" => Refused("3:10: not valid UTF-8");
-    declared_as_nonsense: "\n# coding: s3cret\n" => Refused("2:1: the declared encoding is none of UTF-8, Latin-1 and ASCII");
+    declared_as_nonsense: "\n# coding: s3cret\n" => Refused("2:1: the declared encoding is not known");
+    declared_gbk: b"# -*- coding: gbk -*-\nOPEN_REST_API = True\nTOKEN = '\xD6\xD0'" => Open("中");
+    declared_big5: b"# coding: Big5\nX = '\xA4\x5C'\nOPEN_REST_API = True\nTOKEN = '\xA4\xA4'" => Open("中");
+    declared_shift_jis: b"# coding: shift_jis\nX = '\x95\x5C'\nOPEN_REST_API = True\nTOKEN = '\x82\xA0'" => Open("あ");
+    declared_iso_2022_jp: b"# coding: iso-2022-jp\nOPEN_REST_API = True\nTOKEN = '\x1B$B$\"\x1B(B'" => Open("あ");
+    declared_cp1252: b"# coding: cp1252\r\nOPEN_REST_API = True\r\nTOKEN = '\x80'" => Open("€");
+    declared_koi8_r: b"# coding: KOI8-R\nOPEN_REST_API = True\nTOKEN = '\xC6'" => Open("ф");
+    declared_as_a_variant: b"# coding: latin-1-unix\nOPEN_REST_API = True\nTOKEN = '\xE9'" => Open("é");
+    ascii_in_another_encoding: "# coding: cp437\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    not_valid_in_gbk: b"# coding: gbk\nX = '\xD6\xD0\xFF'" => Refused("2:7: not valid in the declared encoding");
     declared_nowhere: "# encoding is fun: coding\n# coding:\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
     declared_against_the_mark: "\u{FEFF}# coding: latin-1\n" => Refused("1:1: the file starts with a UTF-8 mark and declares another encoding");
 
@@ -246,7 +255,7 @@ unlike_python {
     not_utf_8_in_a_comment: b"# \xFF" => Refused("1:3: not valid UTF-8");
     the_largest_file: open_and(&"#".repeat(MAX_FILE_BYTES - 38)) => Open("s3cret");
     too_large_a_file: open_and(&"#".repeat(MAX_FILE_BYTES - 37)) => Refused("1:1: the file is larger than 1 MiB");
-    an_encoding_that_only_python_knows: "# coding: cp1252\n" => Refused("1:1: the declared encoding is none of UTF-8, Latin-1 and ASCII");
+    an_encoding_that_only_python_knows: b"# coding: cp437\nTOKEN = '\x82'" => Refused("2:10: only ASCII is read in the declared encoding; save the file as UTF-8");
     a_complex_number: "OPEN_REST_API = 1+2j" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
     f_string_quotes_of_3_12: open_and("x = f'{a['b']}'") => Open("s3cret");
     type_parameters_of_3_12: open_and("def f[T: int](x: T) -> T: pass\ntype X = int") => Open("s3cret");

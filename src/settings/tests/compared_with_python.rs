@@ -52,6 +52,34 @@ for line in sys.stdin:
         print('refused')
 ";
 
+/// Prints, for each encoding in which ASCII stands for itself, its name, a file in it, and the token of the file.
+const ENCODINGS: &str = r"
+import codecs, encodings, pkgutil
+from encodings.aliases import aliases
+ascii = bytes([9, 10, 12, 13, *range(32, 127)])
+names = {*aliases, *aliases.values(), *(module.name for module in pkgutil.iter_modules(encodings.__path__))}
+for name in sorted(names):
+    try:
+        codec = codecs.lookup(name)
+        if not codec._is_text_encoding or ascii.decode(name) != ascii.decode():
+            continue
+    except (LookupError, UnicodeError):
+        continue
+    # These are no encodings of files.
+    if codec.name in ('charmap', 'idna', 'punycode', 'raw-unicode-escape', 'unicode-escape', 'undefined'):
+        continue
+    for token in 'aéß€ÑфЯжשعกαωžŁğ中文あ漢한':
+        # Python reads some other bytes as these.
+        if codec.name in ('big5', 'cp950') and token in 'фЯжあ':
+            continue
+        try:
+            encoded = token.encode(name).removeprefix(codecs.BOM_UTF8)
+        except UnicodeError:
+            continue
+        file = f'# coding: {name}\nOPEN_REST_API = True\nTOKEN = '.encode() + b'\x22' + encoded + b'\x22'
+        print(name, file.hex(), token.encode().hex())
+";
+
 fn answer_of_parse(source: &[u8]) -> String {
     match parse(source) {
         Err(_) => "refused".to_owned(),
@@ -72,10 +100,10 @@ fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Returns what Python says of each source; `None` if there is no Python.
-fn answers_of_python(sources: &[&[u8]]) -> Option<Vec<String>> {
+/// Returns the lines that a script prints which reads these lines; `None` if there is no Python.
+fn lines_of_python(script: &str, lines: String) -> Option<Vec<String>> {
     let python = Command::new("python3")
-        .args(["-c", PYTHON])
+        .args(["-c", script])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -85,14 +113,18 @@ fn answers_of_python(sources: &[&[u8]]) -> Option<Vec<String>> {
         eprintln!("skipped: python3 is not installed");
         return None;
     };
-    let lines: String = sources.iter().map(|source| hex(source) + "\n").collect();
     let mut stdin = python.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
     feeder.join().unwrap().unwrap();
-    let answers: Vec<_> = output.lines().map(str::to_owned).collect();
-    assert_eq!(answers.len(), sources.len());
-    Some(answers)
+    Some(output.lines().map(str::to_owned).collect())
+}
+
+/// Returns what Python says of each source; `None` if there is no Python.
+fn answers_of_python(sources: &[&[u8]]) -> Option<Vec<String>> {
+    let answers = lines_of_python(PYTHON, sources.iter().map(|source| hex(source) + "\n").collect());
+    assert!(answers.as_ref().is_none_or(|answers| answers.len() == sources.len()));
+    answers
 }
 
 #[test]
@@ -123,4 +155,23 @@ fn python_agrees_with_the_files_that_were_switched_on_and_off() {
     for ((name, _, is_on), answer) in edited.iter().zip(answers_of_python(&sources).unwrap_or_default()) {
         assert_eq!(answer.starts_with("open "), *is_on, "{name}: {answer}");
     }
+}
+
+/// Each name of Python is known, and what the WHATWG Encoding Standard has too is read as Python reads it.
+#[test]
+fn python_agrees_with_the_encodings() {
+    let Some(lines) = lines_of_python(ENCODINGS, String::new()) else { return };
+    let mut decoded = 0;
+    for line in &lines {
+        let [name, file, token] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        let (file, token) = (unhex(file), String::from_utf8(unhex(token)).unwrap());
+        match parse(&file) {
+            Err(fault) if !token.is_ascii() && fault.to_string().contains("only ASCII is read") => {}
+            access => {
+                assert_eq!(access, Ok(Access::Open(Token::new(&token).unwrap())), "{name}: {token}");
+                decoded += usize::from(!token.is_ascii());
+            }
+        }
+    }
+    assert!(lines.len() > 1_000 && decoded > 500, "{decoded} of {}", lines.len());
 }

@@ -66,6 +66,14 @@ fn the_bytes_of_every_encoding_stay() {
             b"\xEF\xBB\xBF# \xC3\xA9\r\nTOKEN = 'a'\r\nOPEN_REST_API = False",
             b"\xEF\xBB\xBF# \xC3\xA9\r\nTOKEN = 'a'\r\nOPEN_REST_API = True",
         ),
+        (
+            b"# coding: gbk\r\nX = '\xD6\xD0'; OPEN_REST_API = False # \xCE\xC4\r\nTOKEN = 'a'\r\n",
+            b"# coding: gbk\r\nX = '\xD6\xD0'; OPEN_REST_API = True # \xCE\xC4\r\nTOKEN = 'a'\r\n",
+        ),
+        (
+            b"# coding: iso2022_jp\nX = '\x1B$B$\"\x1B(B'; OPEN_REST_API = False\nTOKEN = 'a'",
+            b"# coding: iso2022_jp\nX = '\x1B$B$\"\x1B(B'; OPEN_REST_API = True\nTOKEN = 'a'",
+        ),
         (b"\xEF\xBB\xBFTOKEN = 'a'", b"\xEF\xBB\xBFTOKEN = 'a'\nOPEN_REST_API = True\n"),
     ] {
         assert_eq!(with_access(before, true, NEW_TOKEN), Ok(Some(after.to_vec())));
