@@ -118,7 +118,7 @@ impl Destination {
             Ok(Access::Disabled(reason)) => {
                 let elsewhere = match reason {
                     DisabledReason::NotOpen { .. } => "",
-                    _ => ", on another machine write its TOKEN into the file",
+                    _ => "; on another machine, write its TOKEN into the file",
                 };
                 let reason = reason.describe(&self.settings);
                 return Err(Failure::Configuration(format!(
