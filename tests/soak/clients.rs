@@ -268,8 +268,10 @@ impl Client {
         let (talk, pieces) = (Talk::of(self, stream, sent), Cell::new(0));
         let follow = async {
             pieces.set(plan.follow(&talk).await);
-            match (talk.error.take(), talk.sent.borrow().is_empty()) {
-                (_, true) => Ok(!talk.is_last.get()),
+            // The gateway reads nothing behind a request whose answer says that it is the last.
+            match (talk.error.take(), talk.is_last.get()) {
+                (_, true) => Ok(false),
+                (_, false) if talk.sent.borrow().is_empty() => Ok(true),
                 (error, false) => Err(error.unwrap_or(ErrorKind::UnexpectedEof.into())),
             }
         };
