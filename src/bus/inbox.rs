@@ -282,7 +282,7 @@ impl Publish for Inbox {
 
 fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
     let bytes = payload.bytes();
-    match payload.into_shared() {
+    match payload.into_buffer() {
         None => WireMessage::copy_of(topic, bytes),
         Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
     }

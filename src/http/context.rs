@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Status};
-use crate::message::publish::{MIN_SHARED_BYTES, Payload, Publish, Unavailable};
+use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish, Unavailable};
 use crate::message::{self, Check, Fault};
 use crate::sync::budget::Budget;
 use crate::sync::counting::{Tally, TallyOf};
@@ -59,7 +59,7 @@ impl<P: Publish> Context<P> {
         let (anew, copied);
         let payload = match (encoded, body.buffer) {
             // What is encoded anew has a buffer of its own.
-            (Cow::Owned(bytes), _) if bytes.len() >= MIN_SHARED_BYTES => {
+            (Cow::Owned(bytes), _) if bytes.len() >= MIN_KEPT_BYTES => {
                 anew = Arc::new(bytes);
                 Payload::of(&anew, &anew)
             }
@@ -130,9 +130,9 @@ impl<'i> Input<'i> {
     }
 }
 
-/// Returns a body as a buffer that a message may share. One that is too small for that keeps the room that it has.
-pub(super) fn shared(mut body: Vec<u8>) -> Arc<Vec<u8>> {
-    if body.len() >= MIN_SHARED_BYTES {
+/// Returns a body as a buffer that a message may keep. One that is too small for that keeps the room that it has.
+pub(super) fn buffer_of(mut body: Vec<u8>) -> Arc<Vec<u8>> {
+    if body.len() >= MIN_KEPT_BYTES {
         body.shrink_to_fit();
     }
     Arc::new(body)
@@ -148,7 +148,7 @@ mod tests {
 
     #[derive(Default)]
     struct Recorder {
-        /// Of each payload its size, the memory that it takes, and whether it shares its buffer.
+        /// Of each payload its size, the memory that it takes, and whether it keeps its buffer.
         sizes: RefCell<Vec<(usize, usize, bool)>>,
         unknown: RefCell<Vec<String>>,
     }
@@ -159,7 +159,7 @@ mod tests {
         }
 
         fn publish(&self, _topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-            let sizes = (payload.bytes().len(), payload.held_bytes(), payload.into_shared().is_some());
+            let sizes = (payload.bytes().len(), payload.held_bytes(), payload.into_buffer().is_some());
             self.sizes.borrow_mut().push(sizes);
             Ok(())
         }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_large_payload_is_published_from_the_buffer_that_it_was_received_or_encoded_in() {
-        let content = "c".repeat(MIN_SHARED_BYTES);
+        let content = "c".repeat(MIN_KEPT_BYTES);
         let payload = format!(r#"{{"node_id":"n","content":"{content}"}}"#);
         let body = format!(r#"{{"topic":"adapter/nodes/data","payload":{payload}}}"#);
         let sent = (payload.len(), body.len(), true);
@@ -185,17 +185,17 @@ mod tests {
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
             received.extend_from_slice(body.as_bytes());
-            context.publish(Input::whole(&shared(received))).unwrap();
+            context.publish(Input::whole(&buffer_of(received))).unwrap();
             assert_eq!(*context.publisher.sizes.borrow(), [expected], "{vocabulary:?}");
         }
     }
 
     #[test]
     fn a_large_message_that_came_in_one_read_keeps_the_buffer_of_the_read() {
-        let content = "c".repeat(MIN_SHARED_BYTES);
+        let content = "c".repeat(MIN_KEPT_BYTES);
         let body = format!(r#"{{"topic":"t","payload":{{"content":"{content}"}}}}"#).into_bytes();
         let payload_bytes = body.len() - r#"{"topic":"t","payload":}"#.len();
-        for (capacity, max_body, is_shared) in
+        for (capacity, max_body, is_kept) in
             [(6_000, 6_000, true), (6_000, 5_999, false), (2 * payload_bytes + 2, 1 << 20, false)]
         {
             let mut buffer = Vec::with_capacity(capacity);
@@ -205,10 +205,10 @@ mod tests {
             let policy = Policy { limits, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             context.publish(Input::whole(&buffer)).unwrap();
-            let held_bytes = if is_shared { capacity } else { payload_bytes };
+            let held_bytes = if is_kept { capacity } else { payload_bytes };
             assert_eq!(
                 *context.publisher.sizes.borrow(),
-                [(payload_bytes, held_bytes, is_shared)],
+                [(payload_bytes, held_bytes, is_kept)],
                 "{capacity} {max_body}"
             );
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::sync::counting::counted_enum;
 
-/// Bytes from which a payload shares its buffer: below, a copy costs less than to count the owners of the buffer.
-pub const MIN_SHARED_BYTES: usize = 4 * 1024;
+/// Bytes from which a payload keeps its buffer: below, a copy costs less than to count the owners of the buffer.
+pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
 /// What takes messages for the bus.
 pub trait Publish {
@@ -51,18 +51,18 @@ impl Unavailable {
 pub struct Payload<'p> {
     bytes: &'p [u8],
     /// The buffer that `bytes` lie in, and where.
-    shared: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
+    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl<'p> Payload<'p> {
-    /// Shares `buffer` if `bytes` lie there, are large, and are most of what it holds. Otherwise they are to be copied,
+    /// Keeps `buffer` if `bytes` lie there, are large, and are most of what it holds. Otherwise they are to be copied,
     /// so that a few bytes do not hold a megabyte.
     pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
         let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
         let part = start..start.saturating_add(bytes.len());
         let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
-        let is_shared = lies_there && bytes.len() >= MIN_SHARED_BYTES && bytes.len() >= buffer.capacity() / 2;
-        Self { bytes, shared: is_shared.then_some((buffer, part)) }
+        let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
+        Self { bytes, kept: is_kept.then_some((buffer, part)) }
     }
 
     /// The bytes.
@@ -70,20 +70,20 @@ impl<'p> Payload<'p> {
         self.bytes
     }
 
-    /// The shared buffer and the range of the bytes in it; `None` where they are to be copied.
-    pub fn into_shared(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
-        self.shared
+    /// The buffer that is kept, and the range of the bytes in it; `None` where they are to be copied.
+    pub fn into_buffer(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
+        self.kept
     }
 
     /// Bytes of memory that the payload takes once it is published.
     pub fn held_bytes(&self) -> usize {
-        self.shared.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
+        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
     }
 }
 
 impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
     fn from(bytes: &'p T) -> Self {
-        Self { bytes: bytes.as_ref(), shared: None }
+        Self { bytes: bytes.as_ref(), kept: None }
     }
 }
 
@@ -91,30 +91,28 @@ impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
 mod tests {
     use super::*;
 
-    fn is_shared(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
+    fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
         let payload = Payload::of(buffer, bytes);
         assert!(ptr::eq(payload.bytes(), bytes));
-        let shared = payload.clone().into_shared().is_some();
-        assert_eq!(payload.held_bytes(), if shared { buffer.capacity() } else { bytes.len() });
-        shared
+        let kept = payload.clone().into_buffer().is_some();
+        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
+        kept
     }
 
     #[test]
-    fn large_parts_share_their_buffer() {
-        let buffer = Arc::new(vec![0; 2 * MIN_SHARED_BYTES]);
+    fn large_parts_keep_their_buffer() {
+        let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
         assert!(
-            is_shared(&buffer, &buffer)
-                && is_shared(&buffer, &buffer[MIN_SHARED_BYTES..])
-                && is_shared(&buffer, &buffer[1..])
+            is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
         );
     }
 
     #[test]
     fn other_parts_are_copied() {
-        let buffer = Arc::new(vec![0; 3 * MIN_SHARED_BYTES]);
-        assert!(!is_shared(&buffer, &buffer[..MIN_SHARED_BYTES]), "most of the buffer would be held without use");
-        let (small, elsewhere) = (Arc::new(vec![0; MIN_SHARED_BYTES - 1]), vec![0; 3 * MIN_SHARED_BYTES]);
-        assert!(!is_shared(&small, &small), "a copy costs less");
-        assert!(!is_shared(&buffer, &elsewhere), "the bytes are not in the buffer");
+        let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be held without use");
+        let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&small, &small), "a copy costs less");
+        assert!(!is_kept(&buffer, &elsewhere), "the bytes are not in the buffer");
     }
 }

@@ -69,7 +69,7 @@ use std::borrow::Cow;
 use crate::http::admission::admit;
 use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
-use crate::http::context::{Context, Input, shared};
+use crate::http::context::{Context, Input, buffer_of};
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::fields::{EmptyHost, Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
@@ -197,7 +197,7 @@ impl Connection {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let request = buffered.request;
-            self.answer(Input::whole(&shared(body)), request, out, context);
+            self.answer(Input::whole(&buffer_of(body)), request, out, context);
         }
         if held.is_empty() {
             self.held = self.run(input, out, context).to_vec();
@@ -293,7 +293,7 @@ impl Connection {
                     });
                     match body {
                         Some(Cow::Borrowed(body)) => self.answer(input.part(body), request, out, context),
-                        Some(Cow::Owned(body)) => self.answer(Input::whole(&shared(body)), request, out, context),
+                        Some(Cow::Owned(body)) => self.answer(Input::whole(&buffer_of(body)), request, out, context),
                         None => {}
                     }
                     Some(rest)
