@@ -53,7 +53,8 @@ pub struct Inbox {
 
 #[derive(Default)]
 struct Contents {
-    waiting: VecDeque<PostedMessage>,
+    /// Those that the bus thread has not taken.
+    messages: VecDeque<PostedMessage>,
     notices: Notices,
     /// Those of bytes and of peers are counted elsewhere.
     counters: BusCounters,
@@ -116,7 +117,7 @@ pub struct QueueCounters {
 pub struct EndpointCounters {
     /// The endpoint; for a bound one the endpoint that is actually bound.
     pub endpoint: Endpoint,
-    /// Messages are sent to the endpoint now.
+    /// Messages are sent to the endpoint now: what its link says, which only the bus thread may ask.
     pub connected: bool,
     /// How often the endpoint became connected again after the first time.
     pub reconnects: u64,
@@ -185,7 +186,7 @@ impl Inbox {
         }
         let mut contents = self.lock();
         if batch.is_empty() {
-            mem::swap(&mut contents.waiting, batch);
+            mem::swap(&mut contents.messages, batch);
         }
         contents.notices.is_parked = may_park && batch.is_empty();
         contents.notices
@@ -275,7 +276,7 @@ impl Publish for Inbox {
         let queue = &mut contents.counters.queue;
         queue.depth += 1;
         queue.high_water = queue.high_water.max(queue.depth);
-        contents.waiting.push_back(PostedMessage { message, weight_bytes });
+        contents.messages.push_back(PostedMessage { message, weight_bytes });
         Ok(())
     }
 }

@@ -34,15 +34,15 @@ pub(crate) struct ConnectionHandle<S> {
     is_ending: Cell<bool>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
-    /// The task, while it waits to be told.
-    waiting: Cell<Option<Waker>>,
+    /// Wakes the task, while it waits to be told.
+    waker: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl<S> ConnectionHandle<S> {
     pub(crate) fn new(socket: S, entrance: Entrance, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
         let (is_ending, is_unseen) = (Cell::new(is_ending), Cell::new(false));
-        Self { socket, entrance, is_ending, is_unseen, waiting: Cell::new(None), _permit: permit }
+        Self { socket, entrance, is_ending, is_unseen, waker: Cell::new(None), _permit: permit }
     }
 
     /// Makes the connection end with the request that it is in. While the worker drains, one of an inherited socket may
@@ -50,7 +50,7 @@ impl<S> ConnectionHandle<S> {
     pub(crate) fn end(&self) {
         self.is_ending.set(true);
         self.is_unseen.set(true);
-        if let Some(task) = self.waiting.take() {
+        if let Some(task) = self.waker.take() {
             task.wake();
         }
     }
@@ -68,8 +68,8 @@ impl<S> ConnectionHandle<S> {
                 return Poll::Ready(());
             }
             // Nearly always the same task waits again, and its waker is there already.
-            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
-            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
+            let waker = self.waker.take().filter(|waker| waker.will_wake(context.waker()));
+            self.waker.set(Some(waker.unwrap_or_else(|| context.waker().clone())));
             Poll::Pending
         })
     }

@@ -103,7 +103,7 @@ impl Exchange {
             let was_taken = self.free.insert(place);
             debug_assert!(was_taken, "nobody is at {place}");
             let left = self.readers.get_mut(usize::from(place)).map(mem::take);
-            first = left.filter(|reader| reader.waiting > 0).map_or(first, |reader| first.min(reader.next));
+            first = left.filter(|reader| reader.waiting_messages > 0).map_or(first, |reader| first.min(reader.next));
             self.of_hub.remove(place);
             self.waiting.remove(place);
         }
@@ -157,11 +157,11 @@ impl Exchange {
         }
         for place in wanted.iter() {
             let Some(reader) = self.readers.get_mut(usize::from(place)) else { continue };
-            if reader.waiting == 0 {
+            if reader.waiting_messages == 0 {
                 reader.next = number;
                 self.waiting.insert(place);
             }
-            reader.waiting += 1;
+            reader.waiting_messages += 1;
         }
         self.log.push(Entry { number, origin, weight_bytes, taken_at, wanted, message: Some(message) });
         wanted
@@ -174,7 +174,7 @@ impl Exchange {
 
     /// Returns the number of messages that wait for the subscriber at this place.
     pub fn waiting_at(&self, place: u8) -> u64 {
-        self.reader(place).map_or(0, |reader| reader.waiting)
+        self.reader(place).map_or(0, |reader| reader.waiting_messages)
     }
 
     /// Returns whether the stream to the subscriber at this place is between two messages.
@@ -190,8 +190,10 @@ impl Exchange {
     /// goes on behind those.
     pub fn batch(&mut self, place: u8, rest_only: bool, copied: &mut Vec<u8>) -> &[u8] {
         copied.clear();
-        let Some(reader) = self.readers.get_mut(usize::from(place)).filter(|it| it.waiting > 0) else { return &[] };
-        let (mut left, mut skip_bytes) = (reader.waiting, reader.written_bytes);
+        let Some(reader) = self.readers.get_mut(usize::from(place)).filter(|it| it.waiting_messages > 0) else {
+            return &[];
+        };
+        let (mut left, mut skip_bytes) = (reader.waiting_messages, reader.written_bytes);
         for entry in self.log.from(self.log.index_of(reader.next)).take(BATCH_ENTRIES) {
             let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else {
                 if copied.is_empty() {
@@ -238,8 +240,8 @@ impl Exchange {
             }
             reader.sent.end_message();
             (reader.next, reader.written_bytes) = (entry.number + 1, 0);
-            reader.waiting -= 1;
-            if reader.waiting == 0 {
+            reader.waiting_messages -= 1;
+            if reader.waiting_messages == 0 {
                 self.waiting.remove(place);
             }
             entry.wanted.remove(place);
@@ -266,7 +268,7 @@ impl Exchange {
     /// Returns how many messages the subscriber at this place loses if it is disconnected, at most: those that are not
     /// wholly written, and those whose end it has not acknowledged.
     pub fn lost(&self, place: u8) -> u64 {
-        self.reader(place).map_or(0, |reader| reader.waiting + reader.sent.unacknowledged_messages())
+        self.reader(place).map_or(0, |reader| reader.waiting_messages + reader.sent.unacknowledged_messages())
     }
 
     /// Returns the subscribers for which the oldest message of this origin has waited for longer than `time`.

@@ -35,7 +35,7 @@ pub(super) struct Reader {
     /// How many bytes of it are written.
     pub(super) written_bytes: usize,
     /// Messages that are not wholly written.
-    pub(super) waiting: u64,
+    pub(super) waiting_messages: u64,
     pub(super) sent: SentStream,
 }
 
@@ -95,6 +95,7 @@ impl SentStream {
 struct DialledReader {
     /// The message that it is handed next.
     next: Cursor,
+    /// As its link says, which has a socket and is no part of this layer.
     is_connected: bool,
 }
 
