@@ -146,6 +146,17 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_everything_asks_for_no_topic() {
+        let mut subscriptions = subscriptions(&[(0, b""), (1, b"core/"), (0, b"core/exts")]);
+        for (topic, asked) in [(&b"core/exts/x"[..], true), (b"core/", true), (b"core", false), (b"", false)] {
+            assert_eq!(subscriptions.ask_for(topic), asked, "{topic:?}");
+        }
+        assert!(subscriptions.have_everything());
+        subscriptions.leave(0);
+        assert!(!subscriptions.have_everything() && subscriptions.ask_for(b"core/x"));
+    }
+
+    #[test]
     fn a_topic_goes_to_those_that_subscribe_to_a_beginning_of_it() {
         let subscriptions =
             subscriptions(&[(0, b""), (1, b"core/"), (2, b"core/exts"), (255, b"core/ext"), (4, b"\0")]);
