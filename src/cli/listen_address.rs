@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::sys::host::look_up;
 
 /// The first descriptor that a parent can pass beside the standard streams.
 const FIRST_DESCRIPTOR: RawFd = 3;
@@ -71,21 +73,10 @@ impl TcpAddress {
     /// Returns the addresses, at least one, without repetitions. The lookup of a name may take as long as its name
     /// servers do.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        let (host, port) = match self {
-            Self::Address(address) => return Ok(vec![*address]),
-            Self::Name { host, port } => (host.as_str(), *port),
-        };
-        let mut addresses = Vec::new();
-        for address in (host, port).to_socket_addrs()? {
-            // `/etc/hosts` may have an address of a name twice.
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
+        match self {
+            Self::Address(address) => Ok(vec![*address]),
+            Self::Name { host, port } => look_up(host, *port),
         }
-        if addresses.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-        }
-        Ok(addresses)
     }
 }
 

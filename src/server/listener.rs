@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+use socket2::{SockFilter, SockRef};
 
 use crate::sys::log::log;
+use crate::sys::tcp_listener;
 use crate::sys::unix_listener::UnixListener;
 
 /// Connections that wait to be accepted. The kernel reduces the number to `net.core.somaxconn`.
@@ -153,20 +154,9 @@ fn refused(address: &BoundAddress, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 
-/// Binds without `SO_REUSEPORT`, with which a second process could take half of the connections unnoticed.
+/// Each address family has a listener of its own.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // Each address family has a listener of its own.
-        socket.set_only_v6(true)?;
-    }
-    // Answers are written whole, so to wait for more bytes would only delay them. Accepted sockets inherit this.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    tcp_listener::open(address, false, BACKLOG, |_| Ok(())).map(TcpListener::from)
 }
 
 fn is_absent(error: &io::Error) -> bool {

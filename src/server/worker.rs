@@ -21,7 +21,7 @@ use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening};
 use crate::server::shared::{Mode, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
-use crate::sys::log::{LOG_PAUSE, warning};
+use crate::sys::log::{LineLimit, warning};
 use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
@@ -160,11 +160,11 @@ impl<S: Stream> Worker<S> {
         is_ending: bool,
         admit: impl Fn(OwnedFd, OwnedSemaphorePermit) -> io::Result<()>,
     ) {
-        let (mut logged_at, mut accepted) = (None, 0u32);
+        let (mut limit, mut accepted) = (LineLimit::new(), 0u32);
         let listener = loop {
             match socket.try_clone_to_owned().and_then(T::Listener::new) {
                 Ok(listener) => break listener,
-                Err(error) => pause(&mut logged_at, &error).await,
+                Err(error) => pause(&mut limit, &error).await,
             }
         };
         while is_ending || listener.acceptable().await.is_ok() {
@@ -184,7 +184,7 @@ impl<S: Stream> Worker<S> {
                     // The socket was shut down (accept(2): "not listening").
                     Some(Errno::INVAL | Errno::BADF) => return,
                     Some(error) if is_of_connection(error) => {}
-                    _ => pause(&mut logged_at, &error).await,
+                    _ => pause(&mut limit, &error).await,
                 },
             }
         }
@@ -297,9 +297,8 @@ impl<S: Stream> Worker<S> {
 }
 
 /// Waits after an error with which the next attempt to accept would fail as well, and logs the first, and then some.
-async fn pause(logged_at: &mut Option<Instant>, error: &io::Error) {
-    if logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
-        *logged_at = Some(Instant::now());
+async fn pause(limit: &mut LineLimit<Instant>, error: &io::Error) {
+    if limit.passes(Instant::now()) {
         warning(format_args!("cannot accept connections for now: {error}"));
     }
     sleep(ACCEPT_PAUSE).await;

@@ -74,14 +74,34 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
         return Some((found.ip(), found.index.unwrap_or_default()));
     }
     let name = host.to_owned();
-    let look_up = move || (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect());
-    let addresses: Vec<_> = within(BIND_LOOKUP_TIMEOUT, look_up).and_then(Result::ok).unwrap_or_default();
+    let found = within(BIND_LOOKUP_TIMEOUT, move || look_up(&name, 0)).and_then(Result::ok).unwrap_or_default();
+    let addresses: Vec<_> = found.iter().map(SocketAddr::ip).collect();
     let as_ipv6 = |address: &IpAddr| match address {
         IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
         _ => None,
     };
     let found = addresses.iter().copied().find(of_family).or_else(|| addresses.iter().find_map(as_ipv6))?;
     Some((found, 0))
+}
+
+/// Returns the addresses of a name, at least one, each once. This may take as long as its name servers do.
+pub(crate) fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let found = (name, port).to_socket_addrs().map_err(|error| {
+        // The standard library puts two sentences into one error.
+        let text = error.to_string();
+        io::Error::new(error.kind(), text.strip_prefix("failed to lookup address information: ").unwrap_or(&text))
+    })?;
+    let mut addresses = Vec::new();
+    for address in found {
+        // `/etc/hosts` may have an address of a name twice.
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    match addresses.is_empty() {
+        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+        false => Ok(addresses),
+    }
 }
 
 /// Returns what `ask` returns, if it does so in time. A thread that takes longer is left behind.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Add;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -22,6 +23,22 @@ const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The shortest time between two lines that say the same of clients or peers, which may come in any number.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(60);
+
+/// Lets the first of the lines that say the same pass, and then one each [`LOG_PAUSE`]. Its time is any clock's.
+#[derive(Debug)]
+pub(crate) struct LineLimit<T>(Option<T>);
+
+impl<T: Copy + PartialOrd + Add<Duration, Output = T>> LineLimit<T> {
+    pub(crate) fn new() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn passes(&mut self, now: T) -> bool {
+        let passes = self.0.is_none_or(|last| now >= last + LOG_PAUSE);
+        self.0 = if passes { Some(now) } else { self.0 };
+        passes
+    }
+}
 
 /// `None` in it means that the system provides no thread.
 static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();

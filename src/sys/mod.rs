@@ -14,6 +14,7 @@ pub(crate) mod memory;
 pub mod process;
 pub(crate) mod retry;
 pub(crate) mod secret_file;
+pub(crate) mod tcp_listener;
 pub(crate) mod terminal;
 pub(crate) mod time;
 pub(crate) mod timed_join;

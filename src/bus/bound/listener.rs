@@ -9,13 +9,14 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location, keepalive};
 use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::host;
 use crate::sys::retry::is_of_connection;
+use crate::sys::tcp_listener;
 use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{PeerTerm, SocketRole};
 
@@ -163,30 +164,19 @@ fn tcp_endpoint(address: SocketAddr) -> String {
     }
 }
 
-/// Binds without `SO_REUSEPORT`, with which a second process could take half of the peers unnoticed.
 fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
     let address = host::resolve(host_and_port, is_ipv6)?;
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket = match Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)) {
+    let set = |socket: &Socket| {
+        socket.set_tcp_keepalive(&keepalive())?;
+        socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+    };
+    match tcp_listener::open(address, true, BACKLOG, set) {
         // A kernel without IPv6 has IPv4 addresses for `[*]` and for interfaces and names.
         Err(error) if is_ipv6 && error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-            return open_tcp(host_and_port, false);
+            open_tcp(host_and_port, false)
         }
-        socket => socket?,
-    };
-    // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // Every address of IPv6 means every one of IPv4 too.
-        socket.set_only_v6(false)?;
+        opened => opened,
     }
-    // Messages are written together where there are several, so to wait for more would only delay them.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&keepalive())?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
 }
 
 /// Listens at a path, at an abstract name after an `@`, or at any path for `*`. A socket at the path that nobody
@@ -220,7 +210,7 @@ mod tests {
     use rustix::fs::{OFlags, fcntl_getfl};
     use rustix::io::{FdFlags, fcntl_getfd};
     use rustix::net::sockopt;
-    use socket2::SockRef;
+    use socket2::{Domain, SockRef, Type};
 
     use super::*;
     use crate::bus::endpoint::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};

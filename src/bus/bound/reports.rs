@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::listener::Listeners;
 use crate::bus::endpoint::Endpoint;
 use crate::sync::counting::Tally;
-use crate::sys::log::{LOG_PAUSE, warning};
+use crate::sys::log::{LineLimit, warning};
 use crate::zmtp::PeerFault;
 
 /// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
@@ -72,7 +72,7 @@ type LogKey = (usize, Discriminant<Excess>, Option<Discriminant<PeerFault>>);
 pub(in crate::bus) struct PeerReports {
     pub(in crate::bus) counters: Arc<PeerCounters>,
     pub(in crate::bus) hub_counters: Arc<HubCounters>,
-    logged_at: HashMap<LogKey, Duration>,
+    logged: HashMap<LogKey, LineLimit<Duration>>,
     /// Subscribers that were disconnected, until they are reported to the program.
     pub(in crate::bus) lost: Vec<LostSubscriber>,
 }
@@ -98,9 +98,8 @@ impl PeerReports {
         };
         counter.into_iter().for_each(|counter| counter.add(1));
         let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
-        let is_due = self.logged_at.get(&key).is_none_or(|at| now.saturating_sub(*at) >= LOG_PAUSE);
+        let is_due = self.logged.entry(key).or_insert_with(LineLimit::new).passes(now);
         let Some(listener) = listeners.all.get(at).filter(|_| is_due) else { return false };
-        self.logged_at.insert(key, now);
         let here = &listener.endpoint;
         let why = match excess {
             Excess::Accept(error) => format!(": {error}"),

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::mem;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -14,6 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::poller::Waker;
+use crate::sys::host::look_up;
 use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole};
 
 /// The time for a connection, where packets vanish.
@@ -109,16 +110,12 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
     match endpoint.place() {
         Location::Tcp(host_and_port) => {
+            let (host, port) = host_and_port.rsplit_once(':').unwrap_or((host_and_port, ""));
             // The standard library takes no name in brackets.
-            let host_and_port = host_and_port.replace(['[', ']'], "");
-            let resolved = host_and_port.to_socket_addrs().map_err(|error| {
-                // The standard library puts two sentences into one error.
-                let text = error.to_string();
-                let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-                NotConnected::Unresolved(reason.into())
-            })?;
+            let found = look_up(&host.replace(['[', ']'], ""), port.parse().unwrap_or_default());
+            let found = found.map_err(|error| NotConnected::Unresolved(error.to_string()))?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
-            Ok(resolved.map(SockAddr::from).filter(|address| address.domain() == family).collect())
+            Ok(found.into_iter().map(SockAddr::from).filter(|address| address.domain() == family).collect())
         }
         Location::Ipc(path) => {
             // socket2 takes a leading NUL for an abstract name, and libzmq an `@`.

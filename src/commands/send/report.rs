@@ -4,12 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::gateway::Failure;
-use crate::sys::log::{log, warning};
+use crate::sys::log::{LineLimit, log, warning};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// The time between two lines that say that the gateway takes nothing for now.
-const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct Report {
     /// `line` or `message`
@@ -17,7 +14,7 @@ pub(super) struct Report {
     started_at: Instant,
     /// When the progress was last shown; `None` where nobody sees it.
     progress_at: Option<Instant>,
-    announced_at: Option<Instant>,
+    announcements: LineLimit<Instant>,
     pub(super) accepted: u64,
     pub(super) overtaking: u64,
     retries: u64,
@@ -34,7 +31,7 @@ impl Report {
             noun,
             started_at,
             progress_at: shows_progress.then_some(started_at),
-            announced_at: None,
+            announcements: LineLimit::new(),
             accepted: 0,
             overtaking: 0,
             retries: 0,
@@ -76,8 +73,7 @@ impl Report {
     /// Tells once a minute at most that the gateway takes nothing for now.
     pub(super) fn refused_for_now(&mut self, line: u64, reason: &str) {
         self.retries += 1;
-        if self.announced_at.is_none_or(|announced| announced.elapsed() >= ANNOUNCEMENT_INTERVAL) {
-            self.announced_at = Some(Instant::now());
+        if self.announcements.passes(Instant::now()) {
             self.clear_progress();
             warning(format_args!("{} waits until the gateway takes it: {reason}", self.names(&[line])));
         }
