@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
 use adapter_gateway::bus::Waker;
+use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
 use adapter_gateway::bus::{Bus, BusConfig, Publisher};
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::terms::limits::Limits;
