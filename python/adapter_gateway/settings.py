@@ -9,6 +9,7 @@ import itertools
 import os
 import pathlib
 import pwd
+import shlex
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from .errors import SettingsError
 
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
-_CURE = "`adapter-gateway enable` switches the gateway on"
+_ELSEWHERE = "; on another machine, write its TOKEN into the file"
 #: Errors that may pass, such as a lease of another program, and for how long they are no answer.
 _PASSING = (errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EIO)
 _PASSING_S = 1.0
@@ -47,7 +48,9 @@ def is_enabled(settings: Optional[Path] = None) -> bool:
     `SettingsError` for a file that cannot be understood. Without a file, the gateway is off."""
     file = settings or default_path()
     bindings = _read(file) if os.path.exists(file) else {}
-    return _literal(file, bindings, "OPEN_REST_API") is True and bool(_literal(file, bindings, "TOKEN"))
+    # The program refuses a token of another type even while the settings switch it off.
+    token = _token(file, bindings)
+    return _literal(file, bindings, "OPEN_REST_API") is True and token != ""
 
 
 def read_token(settings: Optional[Path] = None) -> str:
@@ -56,15 +59,25 @@ def read_token(settings: Optional[Path] = None) -> str:
     file = settings or default_path()
     bindings = _read(file)
     if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
-        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen; {_CURE}")
-    token = _literal(file, bindings, "TOKEN")
-    if token is None or token == "":
-        raise SettingsError(f"{file}: TOKEN is not set, or empty; {_CURE}")
-    if not isinstance(token, str):
-        raise SettingsError(f"{file}: TOKEN is not a string")
-    if any("\ud800" <= character <= "\udfff" for character in token):
-        raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
+        raise _off(file, "OPEN_REST_API is not set to True, so the gateway does not listen", elsewhere="")
+    token = _token(file, bindings)
+    if not token:
+        raise _off(file, "TOKEN is not set, or empty")
     return token
+
+
+def _off(file: Path, reason: str, elsewhere: str = _ELSEWHERE) -> SettingsError:
+    cure = f"`adapter-gateway enable --settings {shlex.quote(str(file))}` switches the gateway on"
+    return SettingsError(f"{file}: {reason}; {cure}{elsewhere}")
+
+
+def _token(file: Path, bindings: dict[str, tuple[int, _Value]]) -> str:
+    token = _literal(file, bindings, "TOKEN")
+    if not isinstance(token, (str, type(None))):
+        raise SettingsError(f"{file}: TOKEN is not a string")
+    if any("\ud800" <= character <= "\udfff" for character in token or ""):
+        raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
+    return token or ""
 
 
 def _read(file: Path) -> dict[str, tuple[int, _Value]]:
@@ -79,7 +92,7 @@ def _read(file: Path) -> dict[str, tuple[int, _Value]]:
                 source = opened.read(_FILE_BYTES + 1)
                 break
         except FileNotFoundError as error:
-            raise SettingsError(f"{file}: {error.strerror}; {_CURE}") from error
+            raise _off(file, str(error.strerror)) from error
         except OSError as error:
             if error.errno not in _PASSING or time.monotonic() >= give_up_at:
                 raise SettingsError(f"{file}: {error.strerror}") from error

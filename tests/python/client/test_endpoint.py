@@ -116,8 +116,8 @@ def test_settings_with_a_token(source, token, tmp_path):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("", "TOKEN is not set, or empty; `adapter-gateway enable`"),
-        ("OPEN_REST_API = False\nTOKEN = 'a'", "does not listen; `adapter-gateway enable`"),
+        ("", "TOKEN is not set, or empty; `adapter-gateway enable --settings "),
+        ("OPEN_REST_API = False\nTOKEN = 'a'", "does not listen; `adapter-gateway enable --settings "),
         ("OPEN_REST_API = 1\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
         (OPEN, "TOKEN is not set"),
         (OPEN + "TOKEN = ''", "TOKEN is not set"),
@@ -144,8 +144,16 @@ def test_settings_without_a_token(source, reason, tmp_path):
 
 
 def test_a_file_that_is_missing_names_what_makes_it(tmp_path):
-    with pytest.raises(adapter_gateway.SettingsError, match="No such file or directory; `adapter-gateway enable`"):
-        adapter_gateway.Client.from_settings(tmp_path / "user_settings.py")
+    """The file may not be that of `adapter-gateway enable` without an option, nor the gateway be on this machine."""
+    file = tmp_path / "my settings.py"
+    cure = f"`adapter-gateway enable --settings '{file}'` switches the gateway on"
+    elsewhere = "; on another machine, write its TOKEN into the file"
+    for source, end in ((None, cure + elsewhere), (OPEN, cure + elsewhere), ("OPEN_REST_API = False", cure)):
+        if source is not None:
+            file.write_text(source)
+        with pytest.raises(adapter_gateway.SettingsError) as error:
+            adapter_gateway.Client.from_settings(file)
+        assert str(error.value).startswith(f"{file}: ") and str(error.value).endswith(f"; {end}")
 
 
 def test_settings_that_are_no_file(tmp_path):
