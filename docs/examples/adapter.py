@@ -48,7 +48,10 @@ def act(gateway, command):
         print(__doc__, flush=True)
 
 
-print("the check box is", "set" if adapter_gateway.is_enabled(SETTINGS) else "empty", flush=True)
+try:
+    print("the check box is", "set" if adapter_gateway.is_enabled(SETTINGS) else "empty", flush=True)
+except adapter_gateway.SettingsError as error:
+    print("the check box is empty:", error, flush=True)
 logging.basicConfig(level=logging.WARNING)  # warnings of the gateway concern a person
 # A hub in a process of its own goes on while the gateway is replaced. No settings switch its HTTP side on. An adapter that
 # has a hub leaves it out.

@@ -31,11 +31,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(script: str, folder: pathlib.Path) -> str:
+def run(script: str, folder: pathlib.Path, *arguments: str) -> str:
     bus = f'bind="ipc://{folder}/bus", listen="127.0.0.1:0", start_timeout={TIMEOUT_S}'
-    command = [sys.executable, "-c", script.replace("hub=True", bus)]
+    command = [sys.executable, "-c", script.replace("hub=True", bus), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(adapter_gateway.__file__).parents[1])}
-    return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
+    given = {"cwd": folder, "env": environment, "stdin": subprocess.DEVNULL, "text": True}
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S, **given).stdout
 
 
 def test_the_launcher(folder):
@@ -56,6 +57,16 @@ def test_ctrl_c_reaches_the_parent_without_the_package_alone(folder):
     assert end in script
     script = script.replace(end, f"    assert os.getsid(gateway.pid) == gateway.pid\n{end}")
     assert run(script, folder).endswith("every accepted message was published\n")
+
+
+def test_the_adapter_starts_with_settings_that_are_no_python(folder):
+    settings = folder / "user_settings.py"
+    settings.write_text("OPEN_REST_API = (\n")
+    script = (REPOSITORY / "docs" / "examples" / "adapter.py").read_text().replace("12358", "0")
+    for port in ("16130", "16103"):
+        script = script.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{port}")
+    told = run(script.replace("hub=True", "hub = True"), folder, str(settings))
+    assert told.startswith(f"the check box is empty: {settings}:1:") and told.endswith("published 0 of 0\n")
 
 
 def test_asyncio(folder):
