@@ -3,6 +3,7 @@
 //! trust it. A pair that cannot be renewed is served as long as it is valid.
 
 use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -156,8 +157,12 @@ enum Found {
 
 fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    // Where one cannot be looked at, the read tells why.
-    if [&certificate, &key].iter().all(|path| path.try_exists().is_ok_and(|exists| !exists)) {
+    // Where one cannot be looked at, the read tells why. Below a file there is none, and the write tells that.
+    let is_absent = |path: &PathBuf| match path.try_exists() {
+        Ok(exists) => !exists,
+        Err(error) => error.kind() == ErrorKind::NotADirectory,
+    };
+    if [&certificate, &key].into_iter().all(is_absent) {
         return Ok(Found::Unusable { reason: None, last: None, names: Vec::new() });
     }
     let (mut loaded, CertificateContent { validity, names }) = match read(directory) {
