@@ -84,13 +84,15 @@ impl Components {
         }
     }
 
-    /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of
-    /// it takes `timeout` at most, and a second signal to stop ends it at once. Also returns whether one came.
-    pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> (Stats, bool) {
+    /// Waits until nothing more can come (`undone`), answers the requests in flight, hands every accepted message over,
+    /// and returns the counters at the end. All of it takes `timeout` at most, and a second signal to stop ends it at
+    /// once. Also returns whether one came.
+    pub(super) async fn stop(self, undone: impl Future, timeout: Duration, signals: &mut Signals) -> (Stats, bool) {
         let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
         let for_bus = BUS_DRAIN.min(timeout / 2);
         let was_interrupted = tokio::select! {
             () = async {
+                undone.await;
                 self.workers.drain(deadline - for_bus).await;
                 self.bus.close(deadline.saturating_duration_since(Instant::now()));
                 self.bus.ended().await;

@@ -5,22 +5,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{EventSink, SettingsChange};
 use crate::gateway::failure::Failure;
-use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::or_never;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::sys::event_loop;
 use crate::sys::log::log;
+use crate::sys::timed_join::on_thread;
 use crate::sys::timer::KernelTimer;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
@@ -40,6 +40,8 @@ pub(super) enum FileNews {
     Open(Token, Arc<Listening>, Option<Arc<Acceptor>>),
     /// Nothing is to listen, for this reason. A command can switch the API on in the file, if there is one.
     Off(String, Option<PathBuf>),
+    /// The settings open the API, but an address is taken, as this says. It is tried again.
+    Taken(String),
     /// What has become of settings that are new. What they change was told before.
     Settings(SettingsChange),
     /// This does not answer.
@@ -48,22 +50,18 @@ pub(super) enum FileNews {
     Failed(Failure),
 }
 
-/// The main thread's end. The thread ends when this is dropped, unless a file holds it up.
+/// The main thread's end. The thread ends when this is dropped, unless a file holds it up, and removes what it has made.
 pub(super) struct Files {
     /// Asks the thread to read everything again. If that was asked already, once is enough.
     pub(super) reload: Sender<()>,
     news: UnboundedReceiver<FileNews>,
     watchdog: Arc<Watchdog>,
+    ended: oneshot::Receiver<()>,
 }
 
 impl Files {
     /// Starts the thread. The first news are those of the start.
-    pub(super) fn start(
-        config: Arc<GatewayConfig>,
-        source: TokenSource,
-        emit: EventSink,
-        ready: Arc<ReadyReporter>,
-    ) -> Result<Self, Failure> {
+    pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: EventSink) -> Result<Self, Failure> {
         let cannot = || Failure::cannot::<io::Error>("start a thread");
         let watchdog = Arc::new(Watchdog::new().map_err(cannot())?);
         let (reload, reloads) = channel(1);
@@ -72,15 +70,21 @@ impl Files {
         let (certificate, listeners) = (None, ListenState::None);
         let dog = Arc::clone(&watchdog);
         let body = move || {
-            let thread =
-                FilesThread { config, settings, certificate, listeners, watchdog: dog, emit, ready, news: sender };
+            let thread = FilesThread { config, settings, certificate, listeners, watchdog: dog, emit, news: sender };
             match event_loop() {
                 Ok(runtime) => runtime.block_on(thread.run(reloads)),
                 Err(error) => thread.tell(FileNews::Failed(cannot()(error))),
             }
         };
-        thread::Builder::new().name("files".into()).spawn(body).map_err(cannot())?;
-        Ok(Self { reload, news, watchdog })
+        let ended = on_thread("files", body).map_err(cannot())?;
+        Ok(Self { reload, news, watchdog, ended })
+    }
+
+    /// Asks nothing more, and resolves when the thread has ended.
+    pub(super) async fn end(self) {
+        let Self { reload, news, ended, .. } = self;
+        drop((reload, news));
+        let _ = ended.await;
     }
 
     /// Waits for the next news. Cancel-safe.
@@ -108,7 +112,6 @@ struct FilesThread {
     listeners: ListenState,
     watchdog: Arc<Watchdog>,
     emit: EventSink,
-    ready: Arc<ReadyReporter>,
     news: UnboundedSender<FileNews>,
 }
 
@@ -128,8 +131,8 @@ impl FilesThread {
         let mut watch = Watch::start(paths, begin);
         let look = KernelTimer::new().map_err(Failure::cannot("create a timer"))?;
         self.read_settings(true);
-        if let Some(CertificateSource::Files { .. }) = self.config.certificate {
-            // The user's files are checked now. A self-signed certificate is made once the settings open the API.
+        // The user's files are checked now. A self-signed certificate is made once the settings open the API.
+        if self.settings.token().is_ok() || matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
             self.load_certificate()?;
         }
         // Nothing is served yet that a pause could delay.
@@ -207,7 +210,7 @@ impl FilesThread {
                 Err(error) if is_taken(&error) && now < until => {
                     if let ListenState::None = self.listeners {
                         log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                        self.ready.set_failed(&Failure::listen(&error).to_string());
+                        self.tell(FileNews::Taken(Failure::listen(&error).to_string()));
                     }
                     self.listeners = ListenState::Taken(until);
                 }

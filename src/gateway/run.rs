@@ -16,14 +16,13 @@ use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
-use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
+use crate::gateway::signals::{Ends, SignalAction, Signals, or_never};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
 use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
-use crate::sys::process::ParentEnd;
 use crate::sys::timed_join::on_thread;
 use crate::sys::unix_listener::UnixListener;
 use crate::terms::token::Token;
@@ -35,8 +34,8 @@ use crate::tls::source::CertificateSource;
 /// 503, and no hub misses their messages.
 const BUS_START: Duration = Duration::from_secs(1);
 
-/// How long a stop waits until what was made is undone: a start that is not complete, and the files of Unix sockets. Their
-/// folder may not answer.
+/// How long a stop waits, at most, until what was made is undone: a start that is not complete, and the files of Unix
+/// sockets. Their folder may not answer.
 const UNDO_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs the gateway until it is asked to stop. `on_bus` is called when the bus has started.
@@ -50,32 +49,32 @@ pub(crate) fn run(
     event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
         tokio::spawn(MEMORY.return_after_falls());
         // The parent may end at any time, so it is watched first.
-        let parent = config.watch_parent.then(ParentEnd::watch).transpose();
-        let parent = parent.map_err(Failure::cannot("watch the parent"))?;
+        let mut ends = Ends::watch(config.watch_parent, config.watch_stdin)?;
         let signals = Signals::install(config.stops_at_hangup);
         let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
         check_io(config.server.io)?;
         let ready = Arc::new(ReadyReporter::new(Arc::clone(emit)));
         let drain_timeout = config.drain_timeout;
         let config = Arc::new(config);
-        let files = Files::start(Arc::clone(&config), source, Arc::clone(emit), Arc::clone(&ready))?;
-        let reload = files.reload.clone();
+        let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
+        let reload = files.reload.downgrade();
         let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
         let mut stop_at = None;
         loop {
             tokio::select! {
                 started = &mut start => {
                     let mut gateway = started?;
-                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(parent, &mut signals).await };
+                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut ends, &mut signals).await };
                     gateway.stop(&mut signals, ran.as_ref().err()).await;
                     return ran;
                 }
                 () = or_never(stop_at.map(sleep_until)) => break,
+                () = ends.reached(), if stop_at.is_none() => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
                 action = signals.next() => match action {
                     SignalAction::Stop if stop_at.is_some() => break,
-                    SignalAction::Stop => stop_at = Some(Instant::now() + UNDO_TIMEOUT.min(drain_timeout)),
+                    SignalAction::Stop => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
-                    SignalAction::Reload => drop(reload.try_send(())),
+                    SignalAction::Reload => drop(reload.upgrade().map(|reload| reload.try_send(()))),
                 }
             }
         }
@@ -117,7 +116,14 @@ impl Gateway {
             news => news,
         };
         let (unknown_topics, note_unknown) = LoggedTopics::new();
-        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown).await?;
+        let components = match Components::start(&config, on_bus, &emit, &ready, &note_unknown).await {
+            Ok(components) => components,
+            Err(failure) => {
+                drop(news);
+                let _ = timeout(UNDO_TIMEOUT, files.end()).await;
+                return Err(failure);
+            }
+        };
         let api = Api::Off("the gateway starts".into());
         let mut gateway = Self { config, emit, components, ready, api, files, unknown_topics };
         gateway.follow(news)?;
@@ -125,12 +131,10 @@ impl Gateway {
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
-    async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
+    async fn run(&mut self, ends: &mut Ends, signals: &mut Signals) -> Result<(), Failure> {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
-        let stdin = self.config.watch_stdin.then(watch_stdin).transpose();
-        let mut stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
         let interval = |period| interval_at(Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
         let trust_anchor = self.config.certificate.as_ref().and_then(CertificateSource::trust_anchor);
@@ -138,14 +142,7 @@ impl Gateway {
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
-                _ = or_never(stdin.as_mut()) => {
-                    log(format_args!("stdin ended, so the gateway stops"));
-                    SignalAction::Stop
-                }
-                () = or_never(parent.as_ref().map(ParentEnd::reached)) => {
-                    log(format_args!("the parent ended, so the gateway stops"));
-                    SignalAction::Stop
-                }
+                () = ends.reached() => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     continue;
@@ -185,6 +182,10 @@ impl Gateway {
         match news {
             FileNews::Open(token, listening, tls) => self.open(token, listening, tls),
             FileNews::Off(reason, to_switch_on) => self.close(reason, to_switch_on),
+            FileNews::Taken(reason) => {
+                self.ready.set_failed(&reason);
+                self.api = Api::Off(reason);
+            }
             FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
             FileNews::Overdue(subject) => {
                 warning(format_args!("{subject} does not answer; what was read last stays in force"));
@@ -259,13 +260,16 @@ impl Gateway {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
             None => self.ready.set_not_listening("the gateway stops"),
         }
-        let asked = Instant::now();
-        if let Api::Open(listening) = self.api {
-            // Who connects later would wait in a backlog that nobody looks at again.
-            let _ = timeout(UNDO_TIMEOUT, removal(listening.end_backlog())).await;
-        }
-        let left = self.config.drain_timeout.saturating_sub(asked.elapsed());
-        let (stats, was_interrupted) = self.components.stop(left, signals).await;
+        let drain_timeout = self.config.drain_timeout;
+        let listeners = if let Api::Open(listening) = &self.api { listening.end_backlog() } else { Vec::new() };
+        // Who connects later would wait in a backlog that nobody looks at again.
+        let undone = async {
+            let removed = removal(listeners);
+            self.files.end().await;
+            removed.await;
+        };
+        let undone = timeout(undo_timeout(drain_timeout), undone);
+        let (stats, was_interrupted) = self.components.stop(undone, drain_timeout, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
             let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
@@ -277,6 +281,11 @@ impl Gateway {
             (self.emit)(&Event::Stats(stats));
         }
     }
+}
+
+/// Returns the share of the drain time in which what was made is undone.
+fn undo_timeout(drain_timeout: Duration) -> Duration {
+    UNDO_TIMEOUT.min(drain_timeout / 4)
 }
 
 /// Removes the files of Unix sockets on a thread of its own, as their folder may not answer. Resolves when they are gone.

@@ -11,7 +11,9 @@ use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::sys::process::is_ignored;
+use crate::gateway::failure::Failure;
+use crate::sys::log::log;
+use crate::sys::process::{ParentEnd, is_ignored};
 use crate::sys::timed_join::on_thread;
 
 /// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it
@@ -78,6 +80,30 @@ impl Signals {
     }
 }
 
+/// What a parent can ask for by its own end.
+pub(super) struct Ends {
+    parent: Option<ParentEnd>,
+    stdin: Option<oneshot::Receiver<()>>,
+}
+
+impl Ends {
+    /// Watches what is asked for.
+    pub(super) fn watch(parent: bool, stdin: bool) -> Result<Self, Failure> {
+        let parent = parent.then(ParentEnd::watch).transpose().map_err(Failure::cannot("watch the parent"))?;
+        let stdin = stdin.then(watch_stdin).transpose().map_err(Failure::cannot("watch standard input"))?;
+        Ok(Self { parent, stdin })
+    }
+
+    /// Resolves when the parent or standard input has ended, and logs which. It is called no more then. Cancel-safe.
+    pub(super) async fn reached(&mut self) {
+        let ended = tokio::select! {
+            _ = or_never(self.stdin.as_mut()) => "stdin",
+            () = or_never(self.parent.as_ref().map(ParentEnd::reached)) => "the parent",
+        };
+        log(format_args!("{ended} ended, so the gateway stops"));
+    }
+}
+
 pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -88,7 +114,7 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 /// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
 /// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made
 /// non-blocking.
-pub(super) fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
+fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
     on_thread("stdin", || read_to_end(&io::stdin()))
 }
 

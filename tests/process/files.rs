@@ -1,6 +1,7 @@
 //! File systems, mounts and locks of others: none holds the gateway up, and no switch-off is missed.
 
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use rustix::process::Signal;
 use crate::settings::status_with;
 use crate::support::{
     Builder, FINE, Gateway, HangingFolder, Process, SettingsFile, disabled, enabled, enabled_settings, eventually,
-    free_address, refuses, run, skip, token,
+    free_address, is_event, refuses, run, skip, token,
 };
 
 const SILENT: &str = "does not answer";
@@ -80,21 +81,58 @@ fn eventually_handles_signals(gateway: &Gateway) {
 
 /// Whoever may read a folder may lock it. Each lock is waited for, at the cost of the start alone.
 #[test]
-fn a_locked_folder_of_sockets_delays_no_signal() {
-    for (option, scheme) in [("--listen", "unix:"), ("--bind", "ipc://")] {
+fn a_locked_folder_of_sockets_delays_no_stop() {
+    let ways = [("--listen", "unix:", false), ("--bind", "ipc://", false), ("--bind", "ipc://", true)];
+    for (option, scheme, by_stdin) in ways {
         let directory = tempfile::tempdir().unwrap();
         let lock = File::open(directory.path()).unwrap();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         let place = |number: usize| format!("{scheme}{}/{number}", directory.path().display());
         let places: Vec<_> = (0..30).flat_map(|number| [option.to_owned(), place(number)]).collect();
-        let arguments = places.iter().map(String::as_str).chain(["--drain-timeout", "0.5"]);
-        let mut gateway = Gateway::serve().arguments(arguments).spawn();
+        let arguments = places.iter().map(String::as_str).chain(["--drain-timeout", "0.5", "--watch-stdin"]);
+        let mut gateway = Gateway::serve().arguments(arguments).piped_stdin().spawn();
         eventually_handles_signals(&gateway);
         gateway.stats();
-        gateway.signal(Signal::TERM);
+        if by_stdin {
+            gateway.close_stdin();
+        } else {
+            gateway.signal(Signal::TERM);
+        }
         let stdout = gateway.finish(0).stdout;
         assert!(stdout.lines().last().unwrap().contains("stopped") && !stdout.contains("listening"), "{stdout}");
     }
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_socket_behind() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let endpoint = format!("tcp://{}", taken.local_addr().unwrap());
+    for _ in 0..10 {
+        let reason = Gateway::serve().listen_at(&socket).bind(&endpoint).fail(3);
+        assert!(reason.contains("in use") && !socket.exists(), "{reason}");
+    }
+}
+
+/// Where the address is taken for longer than the gateway tries again, it ends. This test is to come before that.
+#[test]
+fn settings_that_are_switched_off_while_the_port_is_taken_are_the_last_reason() {
+    for _ in 0..10 {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
+        let off = format!("{}OPEN_REST_API = False\n", enabled(&token("of-the-test")));
+        fs::write(gateway.settings.path(), &off).unwrap();
+        gateway.wait_event("disabled");
+        fs::write(gateway.settings.path(), enabled(&token("of-the-test"))).unwrap();
+        gateway.wait_event("not-ready");
+        fs::write(gateway.settings.path(), &off).unwrap();
+        let last = gateway.wait_for("the end of the retries", |it| is_event(it, "disabled") || is_event(it, "failed"));
+        if is_event(&last, "disabled") {
+            return;
+        }
+    }
+    panic!("the gateway failed each time before the settings counted");
 }
 
 /// Holds a lease on a file, and gives it back a while after another program has asked for it. What it writes meanwhile
