@@ -16,7 +16,7 @@ use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
-use crate::gateway::signals::{Ends, SignalAction, Signals, or_never};
+use crate::gateway::signals::{SignalAction, Signals, WatchedParent, or_never};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
@@ -49,7 +49,7 @@ pub(crate) fn run(
     event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
         tokio::spawn(MEMORY.return_after_falls());
         // The parent may end at any time, so it is watched first.
-        let mut ends = Ends::watch(config.watch_parent, config.watch_stdin)?;
+        let mut parent = WatchedParent::watch(config.watch_parent, config.watch_stdin)?;
         let signals = Signals::install(config.stops_at_hangup);
         let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
         check_io(config.server.io)?;
@@ -64,12 +64,12 @@ pub(crate) fn run(
             tokio::select! {
                 started = &mut start => {
                     let mut gateway = started?;
-                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut ends, &mut signals).await };
+                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut parent, &mut signals).await };
                     gateway.stop(&mut signals, ran.as_ref().err()).await;
                     return ran;
                 }
                 () = or_never(stop_at.map(sleep_until)) => break,
-                () = ends.reached(), if stop_at.is_none() => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
+                () = parent.reached(), if stop_at.is_none() => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
                 action = signals.next() => match action {
                     SignalAction::Stop if stop_at.is_some() => break,
                     SignalAction::Stop => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
@@ -131,7 +131,7 @@ impl Gateway {
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
-    async fn run(&mut self, ends: &mut Ends, signals: &mut Signals) -> Result<(), Failure> {
+    async fn run(&mut self, parent: &mut WatchedParent, signals: &mut Signals) -> Result<(), Failure> {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
@@ -142,7 +142,7 @@ impl Gateway {
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
-                () = ends.reached() => SignalAction::Stop,
+                () = parent.reached() => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     continue;

@@ -81,12 +81,12 @@ impl Signals {
 }
 
 /// What a parent can ask for by its own end.
-pub(super) struct Ends {
+pub(super) struct WatchedParent {
     parent: Option<ParentEnd>,
     stdin: Option<oneshot::Receiver<()>>,
 }
 
-impl Ends {
+impl WatchedParent {
     /// Watches what is asked for.
     pub(super) fn watch(parent: bool, stdin: bool) -> Result<Self, Failure> {
         let parent = parent.then(ParentEnd::watch).transpose().map_err(Failure::cannot("watch the parent"))?;
