@@ -77,6 +77,8 @@ class GatewayBase:
         self._process: Optional[GatewayProcess] = None
         #: The process that is about to be the one that counts.
         self._starting: Optional[GatewayProcess] = None
+        #: Its events, which count if it takes the place of another one.
+        self._held: list[Event] = []
         #: Whether the gateway was asked to stop.
         self._is_stopping = False
         #: Whether the process has ended, and no other one takes its place.
@@ -177,12 +179,13 @@ class GatewayBase:
 
     def _start_process(self) -> None:
         """Starts a process, and makes it the one that counts when it is where `until` says."""
-        process = self._spawned()
+        old, process = self._process, self._spawned()
 
         def has_started() -> bool:
             if self._is_stopping:
                 raise GatewayError("the gateway was asked to stop")
-            if self._until != "started" and process.status is None:
+            may_be_off = self._until == "started" and not (old and old.listeners)
+            if not may_be_off and process.status is None:
                 process.check_enabled()
             return process.has_reached(self._until)
 
@@ -208,6 +211,7 @@ class GatewayBase:
     def _spawned(self) -> GatewayProcess:
         # No event comes before the process is known.
         with self._deliveries.changed, may_be_refused():
+            self._held = []
             self._starting = GatewayProcess(self._command(), self._deliveries, self._take, self._on_log, self._take_end)
             return self._starting
 
@@ -215,6 +219,8 @@ class GatewayBase:
         """Makes this process the one that counts."""
         with self._deliveries.changed:
             self._process, self._starting = process, None
+            for event in self._held:
+                self._deliveries.call(self._deliver, event)
             self._deliveries.changed.notify_all()
 
     def _take_end(self, ended: GatewayProcess) -> None:
@@ -281,7 +287,9 @@ class GatewayBase:
             if process.last.get("not-ready") != off:
                 self._deliveries.call(self._deliver, off)
         # A process that was replaced, or whose start was given up, tells nothing more.
-        if process is self._process or process is self._starting:
+        if process is self._starting and self._process is not None:
+            self._held.append(event)
+        elif process in (self._process, self._starting):
             self._deliveries.call(self._deliver, event)
 
     def _deliver(self, event: Event) -> None:
@@ -394,8 +402,8 @@ class Gateway(GatewayBase):
     def replace(self: GatewayBase) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
         When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new
-        one does not start, the old one stays, and an error of `start` is raised. All that `listen` has must be sockets
-        of this process, or `fd:N`, so that both can accept from them."""
+        one does not start, or is disabled while the old one listens, the old one stays, and an error of `start` is
+        raised. All that `listen` has must be sockets of this process, or `fd:N`, so that both can accept from them."""
         with self._waiting(), self._turn:
             old = self._running()
             if old.status is not None:

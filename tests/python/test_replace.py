@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 from conftest import ENABLED, MESSAGE, TIMEOUT_S, TOKEN
+from test_both_launchers import both
 
 import adapter_gateway.aio
-from adapter_gateway import Gateway, GatewayEndedError, GatewayError, find_binary
+from adapter_gateway import Gateway, GatewayDisabledError, GatewayEndedError, GatewayError, find_binary
 
 
 @pytest.fixture
@@ -152,6 +153,34 @@ def test_a_new_process_that_does_not_start_changes_nothing(replaceable, settings
         gateway.replace()
         assert gateway.pid != pid
         assert post(gateway.url) == 200
+
+
+@both
+@pytest.mark.parametrize("until", ["ready", "listening", "started"])
+def test_a_new_process_that_is_disabled_changes_nothing_and_tells_nothing(kind, replaceable, settings, until, post):
+    seen: list[str] = []
+    replaceable.update(until=until, on_event=lambda event: seen.append(event["event"]))
+    with kind(**replaceable) as gateway:
+        gateway.wait_until("ready", TIMEOUT_S)
+        pid = gateway.pid
+        # The running one keeps its last good settings.
+        settings.write_text("OPEN_REST_API = (\n")
+        assert gateway.reload()["state"] == "rejected"
+        before = list(seen)
+        with pytest.raises(GatewayDisabledError, match=str(settings)):
+            gateway.replace()
+        assert (gateway.pid, gateway.is_ready, post(gateway.url), seen) == (pid, True, 200, before)
+        settings.write_text(ENABLED)
+        assert gateway.replace()["accepted"] == 1 and gateway.pid != pid
+        gateway.wait_until("ready", TIMEOUT_S)
+    told = ["listening", "ready"]
+    assert [name for name in seen if name in (*told, "not-ready", "disabled")] == [*told, *told, "not-ready"]
+
+
+def test_a_gateway_that_is_off_may_replace_one_that_is_off(replaceable, settings):
+    settings.write_text("")
+    with Gateway(until="started", **replaceable) as gateway:
+        assert gateway.replace()["event"] == "stopped"
 
 
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0", "both"])
