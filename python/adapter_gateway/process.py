@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import functools
 import json
 import logging
@@ -43,6 +44,7 @@ _UNKNOWN_STATUS = 255
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
+_Calls = collections.deque[Optional[Callable[[], object]]]
 #: What tells gateways of the end of this process. A fork gives up its copies, which would keep them alive.
 _stdins: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -57,14 +59,18 @@ class Deliveries:
         #: Its lock guards what the threads of a gateway share, and it tells of each change of that.
         self.changed = threading.Condition()
         #: The call that is being made, and those behind it.
-        self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
+        self._calls: _Calls = collections.deque()
         self.thread: Optional[threading.Thread] = None
         #: What a function raised that is no `Exception`. The next one who waits gets it.
         self.raised: Optional[BaseException] = None
 
     def begin(self) -> None:
-        self.thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
-        self.thread.start()
+        """Starts the thread. That of a start that failed may still be in a function, which is not called twice at once."""
+        self._calls = collections.deque()
+        run = functools.partial(self._run, self._calls, self.thread)
+        thread = threading.Thread(target=run, name="adapter_gateway.events", daemon=True)
+        thread.start()
+        self.thread = thread
 
     def call(self, function: Optional[Callable[..., object]], *arguments: object) -> None:
         """Asks for a call, and waits for nothing. `None` ends the thread behind the calls before."""
@@ -90,18 +96,20 @@ class Deliveries:
             self.raised = error
             self.changed.notify_all()
 
-    def _run(self) -> None:
+    def _run(self, calls: _Calls, before: Optional[threading.Thread]) -> None:
+        if before is not None:
+            before.join()
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: self._calls)
-                call = self._calls[0]
+                self.changed.wait_for(lambda: calls)
+                call = calls[0]
             try:
                 if call is not None:
                     call()
             except BaseException as error:
                 self.failed(error)
             with self.changed:
-                self._calls.popleft()
+                calls.popleft()
                 self.changed.notify_all()
             if call is None:
                 return
@@ -237,13 +245,14 @@ class GatewayProcess:
     # What the thread does that reads.
 
     def _read(self) -> None:
-        try:
-            self._follow()
-        except BaseException as error:
-            # Nobody takes what the process writes any more.
-            self.failure = f"it could not be followed: {error!r}"
-            self.let_go()
-        self._reap()
+        for step in (self._follow, self._reap):
+            try:
+                step()
+            except BaseException as error:
+                # Nobody takes what the process writes any more.
+                self.failure = f"it could not be followed: {error!r}"
+                self.let_go()
+        self._finish()
         self._on_end(self)
 
     def _follow(self) -> None:
@@ -270,27 +279,37 @@ class GatewayProcess:
         return count == 0
 
     def _reap(self) -> None:
-        """Waits for the end of the process, and keeps its status."""
-        status = None
+        """Waits for the end of the process, and takes the rest of what it has written."""
         which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
         with contextlib.suppress(ChildProcessError):
-            ended = os.waitid(*which, os.WEXITED)
+            try:
+                ended = os.waitid(*which, os.WEXITED)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                # Linux 5.3 has such descriptors, and waits for none.
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED)
             if ended is not None:
-                status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+                self._popen.returncode = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
         with self._deliveries.changed:
             for stream in self._streams:
                 self._take_in(stream)
                 take, rest = self._streams[stream]
                 if rest:
                     take(rest)
-                stream.close()
-            # SIGCHLD is ignored, or others wait for all children, of whom gevent tells. What the process told last says
-            # it too.
-            told = 0 if "stopped" in self.last else self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
-            known = (status, self._popen.returncode, told)
-            self.status = self._popen.returncode = next(one for one in known if one is not None)
+
+    def _finish(self) -> None:
+        with self._deliveries.changed:
+            if self._popen.returncode is None:
+                # SIGCHLD is ignored, or others wait for all children, of whom gevent tells. What the process told last
+                # says it too.
+                told = self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
+                self._popen.returncode = 0 if "stopped" in self.last else told
+            self.status = self._popen.returncode
             self.is_ready = False
             self.listeners = []
+            for stream in self._streams:
+                stream.close()
             if self._pidfd is not None:
                 os.close(self._pidfd)
             self._deliveries.changed.notify_all()

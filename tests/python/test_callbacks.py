@@ -206,3 +206,25 @@ def test_a_slow_function_gets_all_events_in_their_order(options, settings):
     with pytest.raises(GatewayDisabledError):
         Gateway(on_event=on_event, **options).start()
     assert "disabled" in seen
+
+
+def test_a_slow_function_gets_the_events_of_two_starts_in_their_order(options, settings, soon):
+    seen: list[str] = []
+    calls, release = threading.Semaphore(), threading.Event()
+
+    def on_event(event: dict[str, Any]) -> None:
+        assert calls.acquire(blocking=False)
+        seen.append(event["event"])
+        release.wait()
+        calls.release()
+
+    settings.write_text("")
+    gateway = Gateway(on_event=on_event, **options)
+    with pytest.raises(GatewayDisabledError):
+        gateway.start()
+    settings.write_text(ENABLED)
+    gateway.start()
+    release.set()
+    gateway.stop()
+    wait_for(lambda: seen[-1] == "stopped")
+    assert seen == ["bus", "disabled", "bus", "listening", "ready", "not-ready", "stopped"]
