@@ -7,38 +7,58 @@ use super::fault::SettingsFault;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Python's names of the encodings in which ASCII stands for itself, behind the label that the WHATWG Encoding Standard
-/// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them.
+/// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them, and
+/// so are what it alone has: many characters of several bytes, and the bytes 0x80 of GBK, GB 18030 and Shift_JIS, 0xA0 of
+/// TIS-620 and 0xCA of Windows-1255.
 const NAMES: &str = include_str!("encodings.txt");
 
 /// It begins characters outside ASCII in some encodings of seven bits (ISO/IEC 2022).
 const ESCAPE: u8 = 0x1B;
 
-/// Whatever follows these names, Python's tokenizer takes for a variant of the same encoding.
-const WITH_VARIANTS: [&str; 4] = ["utf_8", "latin_1", "iso_8859_1", "iso_latin_1"];
+/// Python's tokenizer reads these names as UTF-8 and as Latin-1, whatever follows them and a hyphen.
+const WITH_VARIANTS: [&str; 4] = ["utf-8", "latin-1", "iso-8859-1", "iso-latin-1"];
+
+const UNKNOWN: &str = "the declared encoding is not known";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SourceEncoding {
     Standard(&'static Encoding),
     /// The standard reads this name as Windows-1252.
     Latin1,
-    /// ASCII itself, or an encoding that Python alone knows. The text is the fault of a file with other characters.
-    AsciiAlone(&'static str),
+    /// ASCII itself, or an encoding that Python alone knows. The text is the fault of a file with other characters, which
+    /// may begin with an [`ESCAPE`].
+    AsciiAlone {
+        what: &'static str,
+        has_escapes: bool,
+    },
 }
 
 impl SourceEncoding {
-    fn by_name(name: &str) -> Option<Self> {
-        let words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        let name = words.join("_").to_ascii_lowercase();
+    /// Fails with the fault of the declaration. Behind a byte order mark Python takes UTF-8 by its first name alone.
+    fn by_name(name: &str, is_marked: bool) -> Result<Self, &'static str> {
+        let name = name.to_ascii_lowercase();
+        let hyphenated = name.replace('_', "-");
         let is_variant =
-            |of: &&str| name.strip_prefix(*of).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
-        let name = WITH_VARIANTS.into_iter().find(is_variant).unwrap_or(&name);
+            |of: &&str| hyphenated.strip_prefix(*of).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        match WITH_VARIANTS.into_iter().find(is_variant) {
+            Some("utf-8") => return Ok(Self::Standard(UTF_8)),
+            _ if is_marked => return Err("the file starts with a UTF-8 mark and declares another encoding"),
+            Some(_) => return Ok(Self::Latin1),
+            None => {}
+        }
+        // Python also reads the dots of some names as underscores.
+        let words: Vec<_> = name.split(['-', '_']).filter(|word| !word.is_empty()).collect();
+        let name = words.join("_");
         let mut rows = NAMES.lines().filter_map(|row| row.split_once(' '));
-        let (label, _) = rows.find(|(_, names)| names.split(' ').any(|known| known == name))?;
-        Some(match label {
+        let (label, _) = rows.find(|(_, names)| names.split(' ').any(|known| known == name)).ok_or(UNKNOWN)?;
+        Ok(match label {
             "latin-1" => Self::Latin1,
-            "ascii" => Self::AsciiAlone("not valid ASCII"),
-            "-" => Self::AsciiAlone("only ASCII is read in the declared encoding; save the file as UTF-8"),
-            label => Self::Standard(Encoding::for_label(label.as_bytes())?),
+            "ascii" => Self::AsciiAlone { what: "not valid ASCII", has_escapes: false },
+            "-" => Self::AsciiAlone {
+                what: "only ASCII is read in the declared encoding; save the file as UTF-8",
+                has_escapes: name.contains("2022"),
+            },
+            label => Self::Standard(Encoding::for_label(label.as_bytes()).ok_or(UNKNOWN)?),
         })
     }
 }
@@ -53,25 +73,28 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
     if bytes.starts_with(BYTE_ORDER_MARK) {
         return Err(fault_at(bytes, 0, "an unexpected character"));
     }
-    let encoding = declared(bytes)?;
-    if unmarked.is_some() && encoding != SourceEncoding::Standard(UTF_8) {
-        return Err(fault_at(bytes, 0, "the file starts with a UTF-8 mark and declares another encoding"));
-    }
-    let text = match encoding {
+    let text = match declared(source)? {
         SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
-        SourceEncoding::AsciiAlone(what) => match bytes.iter().position(|byte| !byte.is_ascii() || *byte == ESCAPE) {
-            Some(at) => return Err(fault_at(bytes, at, what)),
-            None => String::from_utf8_lossy(bytes).into_owned(),
-        },
+        SourceEncoding::AsciiAlone { what, has_escapes } => {
+            match bytes.iter().position(|&byte| !byte.is_ascii() || has_escapes && byte == ESCAPE) {
+                Some(at) => return Err(fault_at(bytes, at, what)),
+                None => String::from_utf8_lossy(bytes).into_owned(),
+            }
+        }
         SourceEncoding::Standard(encoding) => {
             let mut decoder = encoding.new_decoder_without_bom_handling();
             let most_bytes = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
             let mut text = String::with_capacity(most_bytes.unwrap_or_default());
             let what = if encoding == UTF_8 { "not valid UTF-8" } else { "not valid in the declared encoding" };
-            match decoder.decode_to_string_without_replacement(bytes, &mut text, true) {
-                (DecoderResult::InputEmpty, _) => text,
-                _ => return Err(SettingsFault::after(&newlines(&text), what)),
+            let (result, _) = decoder.decode_to_string_without_replacement(bytes, &mut text, true);
+            // The standard fills the gaps of these encodings with control characters. Python refuses them.
+            let gap =
+                text.find(|c| matches!(c, '\u{80}'..='\u{9F}')).filter(|_| encoding.name().starts_with("windows-"));
+            if gap.is_some() || result != DecoderResult::InputEmpty {
+                text.truncate(gap.unwrap_or(text.len()));
+                return Err(SettingsFault::after(&newlines(&text), what));
             }
+            text
         }
     };
     Ok(newlines(&text))
@@ -80,7 +103,7 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
 /// Returns where the byte at `offset` of the text that [`decode`] has returned lies in the file.
 pub(super) fn offset_in_file(source: &[u8], offset: usize) -> usize {
     let bytes = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
-    let mut decoder = match declared(bytes) {
+    let mut decoder = match declared(source) {
         Ok(SourceEncoding::Standard(encoding)) => Some(encoding.new_decoder_without_bom_handling()),
         _ => None,
     };
@@ -120,13 +143,14 @@ fn fault_at(bytes: &[u8], offset: usize, what: &'static str) -> SettingsFault {
 }
 
 /// Finds the encoding that a comment declares, on the first line, or on the second after a line without code.
-fn declared(bytes: &[u8]) -> Result<SourceEncoding, SettingsFault> {
-    let text = newlines(&String::from_utf8_lossy(bytes));
-    for (index, line) in text.split('\n').take(2).enumerate() {
+fn declared(source: &[u8]) -> Result<SourceEncoding, SettingsFault> {
+    let text = newlines(&String::from_utf8_lossy(source));
+    let unmarked = text.strip_prefix('\u{FEFF}');
+    for (index, line) in unmarked.unwrap_or(&text).split('\n').take(2).enumerate() {
         let code = line.trim_start_matches([' ', '\t', '\x0C']);
         if let Some(name) = code.strip_prefix('#').and_then(cookie) {
-            let unknown = "the declared encoding is not known";
-            return SourceEncoding::by_name(name).ok_or_else(|| SettingsFault::after(&"\n".repeat(index), unknown));
+            let encoding = SourceEncoding::by_name(name, unmarked.is_some());
+            return encoding.map_err(|what| SettingsFault::after(&"\n".repeat(index), what));
         }
         if !code.is_empty() && !code.starts_with('#') {
             break;

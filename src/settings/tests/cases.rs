@@ -231,10 +231,16 @@ as_python {
     declared_iso_2022_jp: b"# coding: iso-2022-jp\nOPEN_REST_API = True\nTOKEN = '\x1B$B$\"\x1B(B'" => Open("あ");
     declared_cp1252: b"# coding: cp1252\r\nOPEN_REST_API = True\r\nTOKEN = '\x80'" => Open("€");
     declared_koi8_r: b"# coding: KOI8-R\nOPEN_REST_API = True\nTOKEN = '\xC6'" => Open("ф");
-    declared_as_a_variant: b"# coding: latin-1-unix\nOPEN_REST_API = True\nTOKEN = '\xE9'" => Open("é");
+    not_valid_in_cp1252: b"# coding: cp1252\nTOKEN = '\x80\x81'" => Refused("2:11: not valid in the declared encoding");
+    an_escape_in_ascii: b"# coding: ascii\n# \x1B\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    declared_with_a_dot: "# coding: utf.8\n" => Refused("1:1: the declared encoding is not known");
+    declared_as_ansi: "# coding: ANSI_X3.4-1968\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    declared_as_a_variant: b"# coding: ISO_latin-1-unix\nOPEN_REST_API = True\nTOKEN = '\xE9'" => Open("é");
     ascii_in_another_encoding: "# coding: cp437\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
     not_valid_in_gbk: b"# coding: gbk\nX = '\xD6\xD0\xFF'" => Refused("2:7: not valid in the declared encoding");
     declared_nowhere: "# encoding is fun: coding\n# coding:\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    declared_as_the_mark: "\u{FEFF}# coding: UTF_8-sig\nOPEN_REST_API = True\nTOKEN = 'é'" => Open("é");
+    declared_as_another_name_of_the_mark: "\u{FEFF}\n# coding: utf8\n" => Refused("2:1: the file starts with a UTF-8 mark and declares another encoding");
     declared_against_the_mark: "\u{FEFF}# coding: latin-1\n" => Refused("1:1: the file starts with a UTF-8 mark and declares another encoding");
 
     two_hundred_brackets: open_and(&format!("x = {}1{}", "(".repeat(200), ")".repeat(200))) => Open("s3cret");
@@ -256,6 +262,7 @@ unlike_python {
     the_largest_file: open_and(&"#".repeat(MAX_FILE_BYTES - 38)) => Open("s3cret");
     too_large_a_file: open_and(&"#".repeat(MAX_FILE_BYTES - 37)) => Refused("1:1: the file is larger than 1 MiB");
     an_encoding_that_only_python_knows: b"# coding: cp437\nTOKEN = '\x82'" => Refused("2:10: only ASCII is read in the declared encoding; save the file as UTF-8");
+    an_escape_in_an_encoding_that_only_python_knows: b"# coding: iso2022_kr\nTOKEN = '\x1B$)C'" => Refused("2:10: only ASCII is read in the declared encoding; save the file as UTF-8");
     a_complex_number: "OPEN_REST_API = 1+2j" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
     f_string_quotes_of_3_12: open_and("x = f'{a['b']}'") => Open("s3cret");
     type_parameters_of_3_12: open_and("def f[T: int](x: T) -> T: pass\ntype X = int") => Open("s3cret");

@@ -175,3 +175,38 @@ fn python_agrees_with_the_encodings() {
     }
     assert!(lines.len() > 1_000 && decoded > 500, "{decoded} of {}", lines.len());
 }
+
+/// However a name is written, with a byte order mark or without one, and whichever byte follows.
+#[test]
+fn nothing_opens_in_an_encoding_in_which_python_refuses_it() {
+    let mut sources = Vec::new();
+    for (label, names) in include_str!("../encodings.txt").lines().filter_map(|row| row.split_once(' ')) {
+        let file = |name: &str, token: &[u8]| {
+            [b"# coding: ", name.as_bytes(), b"\nOPEN_REST_API = True\nTOKEN = 'a", token, b"'\n"].concat()
+        };
+        for name in names.split(' ') {
+            let spellings = [
+                name.to_owned(),
+                name.replace('_', "."),
+                name.replace('_', "--") + "-x",
+                format!("-{name}"),
+                format!("{name}-x"),
+            ];
+            for unmarked in spellings.map(|name| file(&name, b"")) {
+                sources.push([b"\xEF\xBB\xBF", unmarked.as_slice()].concat());
+                sources.push(unmarked);
+            }
+            // These have one byte for each character. The standard alone has two of them.
+            if ["windows-", "iso-8859-", "koi8-", "mac"].iter().any(|one| label.starts_with(one)) {
+                let bytes = (0..=u8::MAX)
+                    .filter(|byte| ![("windows-1255", 0xCA), ("windows-874", 0xA0)].contains(&(label, *byte)));
+                sources.extend(bytes.map(|byte| file(name, &[byte])));
+            }
+        }
+    }
+    sources.retain(|source| answer_of_parse(source) == "open");
+    let sources: Vec<_> = sources.iter().map(Vec::as_slice).collect();
+    for (source, answer) in sources.iter().zip(answers_of_python(&sources).unwrap_or_default()) {
+        assert!(answer.starts_with("open"), "{}", source.escape_ascii());
+    }
+}
