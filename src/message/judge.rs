@@ -107,7 +107,7 @@ pub enum Encoding {
     Msgpack,
 }
 
-/// Judges a body that was read whole, and translates the message that it is.
+/// Judges a body that was read whole, and translates the message that it is. An unknown topic is no fault yet.
 pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Message<'b>, Fault> {
     let Rules { check, vocabulary } = rules;
     let MessageReader { fields, schema, .. } = reader;
@@ -115,10 +115,6 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Mess
     let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
     let place = reader.payload()?;
     let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
-    if check == Check::Strict && !is_known {
-        let nearest = topics::nearest(&topic);
-        return Err(Fault::UnknownTopic { topic: topic.into_owned(), nearest });
-    }
     let payload = reader.body.get(place.clone()).unwrap_or_default();
     let mut message = Message { topic, payload, is_known, renamed_key: None };
     if let Some(schema) = *schema

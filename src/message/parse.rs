@@ -2,19 +2,26 @@
 
 use super::abridged;
 use super::fault::Fault;
-use super::judge::{Message, Rules, judge};
+use super::judge::{Check, Message, Rules, judge};
 use super::reader::MessageReader;
+use super::topics;
 
 /// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
-/// [`Check::Envelope`](super::Check::Envelope) it passes as it is.
+/// [`Check::Envelope`] it passes as it is.
 ///
 /// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, with [`Fault::NotMessage`]
-/// for JSON that is no message, and with [`Fault::UnknownTopic`] under [`Check::Strict`](super::Check::Strict). Time and
-/// memory are linear in the size of any body.
+/// for JSON that is no message, and with [`Fault::UnknownTopic`] under [`Check::Strict`]. Time and memory are linear in
+/// the size of any body.
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
-    abridged::parse(body, rules).map_or_else(|| parse_whole(body, rules), Ok)
+    let message = abridged::parse(body, rules).map_or_else(|| parse_whole(body, rules), Ok)?;
+    if rules.check == Check::Strict && !message.is_known {
+        let nearest = topics::nearest(&message.topic);
+        return Err(Fault::UnknownTopic { topic: message.topic.into_owned(), nearest });
+    }
+    Ok(message)
 }
 
+/// Reads the whole body. An unknown topic is no fault yet.
 pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let mut reader = MessageReader::new(body);
     reader.read()?;
