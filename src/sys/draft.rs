@@ -4,11 +4,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{CWD, RenameFlags, XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr, renameat_with};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -133,8 +134,11 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
             published => return published,
         }
     }
-    let file = OpenOptions::new().write(true).open(path)?;
-    if !is_as_read(path, read) {
+    // Who may write to the directory may put a link or a FIFO there meanwhile.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let opened = file.metadata()?;
+    if !metadata.is_some_and(|metadata| is_same_file(&opened, metadata)) || !is_as_read(path, read) {
         return Err(changed());
     }
     let write = |content: &[u8]| {
@@ -147,13 +151,18 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
     write(content).inspect_err(|_| drop(write(before)))
 }
 
-fn changed() -> io::Error {
+/// The error that [`replace`] gives for a file that another program has changed.
+pub(crate) fn changed() -> io::Error {
     io::Error::new(ErrorKind::WouldBlock, "another program changes the file again and again")
+}
+
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 fn is_as_read(path: &Path, read: Option<&ReadFile>) -> bool {
     let Some((metadata, content)) = read else { return fs::symlink_metadata(path).is_err() };
-    let is_same = || fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (metadata.dev(), metadata.ino()));
+    let is_same = || fs::metadata(path).is_ok_and(|found| is_same_file(&found, metadata));
     // The look comes last, too, so that another program that replaces the file meanwhile is nearly always noticed.
     is_same() && secret_file::read(path, content.len()).is_ok_and(|(_, found)| found == *content) && is_same()
 }
@@ -190,14 +199,47 @@ pub(crate) fn remove_abandoned(path: &Path) {
     let is_draft = |name: &OsStr| {
         let behind = name.as_encoded_bytes().strip_prefix(file.as_encoded_bytes());
         let process = behind.and_then(|behind| behind.strip_prefix(b".")?.strip_suffix(b".new"));
-        process.is_some_and(|process| process.iter().all(u8::is_ascii_digit))
+        let is_killed = |process| !Path::new("/proc").join(OsStr::from_bytes(process)).exists();
+        process.is_some_and(|process| process.iter().all(u8::is_ascii_digit) && is_killed(process))
     };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut drafts = entries.filter(|entry| is_draft(&entry.file_name())).peekable();
-    // Who writes a draft holds the lock.
+    // Who writes a draft holds the lock, unless nobody could have it.
     if drafts.peek().is_some()
         && let Ok(_locked) = lock_directory(directory)
     {
         drafts.for_each(|draft| drop(fs::remove_file(draft.path())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::thread;
+
+    use super::*;
+
+    /// Whoever may write to the directory exchanges the file for a link again and again.
+    #[test]
+    fn what_is_written_in_place_is_the_file_that_was_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other, link, foreign] = ["path", "other", "link", "foreign"].map(|name| directory.path().join(name));
+        fs::write(&path, "0").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        fs::write(&foreign, "foreign").unwrap();
+        symlink(&foreign, &link).unwrap();
+        thread::scope(|threads| {
+            let edits = threads.spawn(|| {
+                for edit in 0..5_000 {
+                    let read = secret_file::read(&other, 10).unwrap();
+                    let _ = replace(&path, edit.to_string().as_bytes(), Some(&read), true);
+                }
+            });
+            while !edits.is_finished() {
+                renameat_with(CWD, &path, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        assert_eq!(fs::read_to_string(&foreign).unwrap(), "foreign");
+        assert_ne!(fs::read_to_string(&other).unwrap(), "0", "none was written");
     }
 }
