@@ -1,6 +1,6 @@
 //! `adapter-gateway enable` and `disable`: switch the REST API on and off in the user settings.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, ErrorKind, Write, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::demo::quoted;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
-use crate::settings::{self, Access, MAX_FILE_BYTES};
+use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
@@ -92,6 +92,11 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             read => Some(read.map_err(|error| (&*file, error))?),
         };
+        // Whoever has emptied it may be about to write it.
+        let is_new = |it: &Metadata| it.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age < EMPTY_FOR));
+        if read.as_ref().is_some_and(|(metadata, source)| source.is_empty() && is_new(metadata)) {
+            return Err((&*file, draft::changed()));
+        }
         let source = read.as_ref().map(|(_, source)| source.as_slice()).unwrap_or_default();
         let edited = match settings::with_access(source, is_open, &token) {
             Ok(Some(edited)) => edited,

@@ -48,8 +48,9 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     for (range, value) in edits {
         edited.splice(range, value.into_bytes());
     }
-    let access = parse(&edited)?;
-    debug_assert_eq!(matches!(access, Access::Open(_)), is_open, "the file says what was asked for");
+    if matches!(parse(&edited)?, Access::Open(_)) != is_open {
+        return Err(SettingsFault::after("", "the file cannot be edited so that it says what was asked for"));
+    }
     Ok(Some(edited))
 }
 

@@ -4,11 +4,15 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::access::{Access, DisabledReason};
 use super::fault::SettingsFault;
 use super::python::MAX_FILE_BYTES;
 use crate::sys::secret_file;
+
+/// How long a file has been empty when that counts. Editors empty a file, then write it.
+pub(crate) const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct SettingsReading {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -246,12 +246,28 @@ fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse() {
 #[test]
 fn a_draft_of_a_killed_process_is_removed() {
     let directory = tempfile::tempdir().unwrap();
-    let [settings, draft, other] =
-        ["user_settings.py", "user_settings.py.123.new", "user_settings.py.x.new"].map(|it| directory.path().join(it));
-    fs::write(&draft, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
-    fs::write(&other, "").unwrap();
+    let settings = directory.path().join("user_settings.py");
+    // No process has such a number on Linux.
+    let [killed, alive, other] = ["4194305", &std::process::id().to_string(), "x"]
+        .map(|process| directory.path().join(format!("user_settings.py.{process}.new")));
+    for draft in [&killed, &alive, &other] {
+        fs::write(draft, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
+    }
     switch("enable", &settings, 0);
-    assert!(!draft.exists() && other.exists(), "only the draft is one");
+    assert!(!killed.exists() && alive.exists() && other.exists(), "only the draft is one");
+}
+
+/// An editor empties a file, then writes it.
+#[test]
+fn a_file_that_has_just_become_empty_is_looked_at_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    for (command, text) in [("enable", "a new random token"), ("disable", "already")] {
+        let since = Instant::now();
+        fs::write(&settings, "").unwrap();
+        switch_says(command, &settings, text);
+        assert!(since.elapsed() >= Duration::from_millis(200), "{command} after {:?}", since.elapsed());
+    }
 }
 
 #[test]
