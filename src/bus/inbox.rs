@@ -124,8 +124,9 @@ pub struct EndpointCounters {
 }
 
 impl Inbox {
-    /// Returns an inbox whose queue has these limits. One message that is heavier may enter when it is empty. Messages go to the endpoints that are `bound`, which always count as connected,
-    /// and to those that are `dialled`, none of which is connected.
+    /// Returns an inbox whose queue has these limits. One message that is heavier may enter when it is empty. Messages
+    /// go to the endpoints that are `bound`, which always count as connected, and to those that are `dialled`, none of
+    /// which is connected.
     pub fn new(
         limits: &Limits,
         waker: Arc<Waker>,
@@ -264,9 +265,9 @@ impl Publish for Inbox {
         self.enter(1).map(drop)
     }
 
-    /// Copies the message into the inbox, or keeps the buffer of its payload. After `Ok` the message will be handed over,
-    /// even if every connection is lost and comes back. The caller calls [`Inbox::wake`] after the last message of one
-    /// iteration of its event loop. After an error the inbox is as it was before.
+    /// Copies the message into the inbox, or keeps the buffer of its payload. After `Ok` the message will be handed
+    /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] after the last message
+    /// of one iteration of its event loop. After an error the inbox is as it was before.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let message = wire_message(topic.as_bytes(), payload).ok_or(Unavailable::QueueFull)?;

@@ -119,8 +119,8 @@ impl Draft {
 pub(crate) type ReadFile = (Metadata, Vec<u8>);
 
 /// Replaces a file that is still as it was `read`; `None` stands for no file. One that has other names, or that is
-/// mounted, is written in place. Fails with [`ErrorKind::WouldBlock`] if another program has changed it meanwhile. To be
-/// faster than such a program, a retry puts the new file on the disk after the old one is replaced.
+/// mounted, is written in place. Fails with [`ErrorKind::WouldBlock`] if another program has changed it meanwhile. To
+/// be faster than such a program, a retry puts the new file on the disk after the old one is replaced.
 pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_retry: bool) -> io::Result<()> {
     let metadata = read.map(|(metadata, _)| metadata);
     if metadata.is_none_or(|metadata| metadata.nlink() == 1) {

@@ -78,8 +78,8 @@ impl Peer {
         written
     }
 
-    /// Writes the commands that wait, unless they would stand within a message, there is no room, or the major version of
-    /// the peer has not arrived.
+    /// Writes the commands that wait, unless they would stand within a message, there is no room, or the major version
+    /// of the peer has not arrived.
     pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));

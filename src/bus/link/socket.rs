@@ -33,9 +33,9 @@ const CONNECT_TIMEOUT_MS: i32 = 3_000;
 /// Longest time for a handshake, in ms. It is one round trip, and has no end if the peer speaks another protocol.
 const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 
-/// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first socket. They inherit
-/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the
-/// system allows too few threads, libzmq would abort the process.
+/// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first
+/// socket. They inherit the name and the scheduling policy of the thread that creates it, so a thread with both calls
+/// `open`. Where the system allows too few threads, libzmq would abort the process.
 pub(crate) fn with_context<T: Send>(
     endpoints: &[Endpoint],
     open: impl Fn(&zmq::Context, &Endpoint) -> io::Result<T> + Sync,

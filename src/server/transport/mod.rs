@@ -43,8 +43,9 @@ pub trait TransportListener: Sized + 'static {
     /// Waits until a connection may be accepted. To drop the future leaves nothing behind.
     fn acceptable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Accepts a connection that has come, as a non-blocking socket, whether it was waited for or not. After [`io::ErrorKind::WouldBlock`], the next
-    /// [`TransportListener::acceptable`] waits. Fails with `EINVAL` once a TCP socket was shut down.
+    /// Accepts a connection that has come, as a non-blocking socket, whether it was waited for or not. After
+    /// [`io::ErrorKind::WouldBlock`], the next [`TransportListener::acceptable`] waits. Fails with `EINVAL` once a TCP
+    /// socket was shut down.
     fn accept(&self) -> io::Result<OwnedFd>;
 }
 

@@ -47,8 +47,8 @@ fn strangers() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Each stranger is disconnected, which the log says once of each kind, and what the subscriber receives next is what the gateway
-/// publishes next.
+/// Each stranger is disconnected, which the log says once of each kind, and what the subscriber receives next is what
+/// the gateway publishes next.
 #[test]
 fn strangers_get_nothing_from_a_port_of_the_bus() {
     let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);

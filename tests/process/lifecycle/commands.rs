@@ -1,5 +1,6 @@
 //! Wrong arguments. The unit tests of `cli` have one of each kind; here are those that `main` sees, and those that only
-//! several options together make wrong, and what the message says of them. `docs::lists` compares the help with the documents.
+//! several options together make wrong, and what the message says of them. `docs::lists` compares the help with the
+//! documents.
 
 use std::collections::BTreeMap;
 

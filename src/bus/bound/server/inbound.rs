@@ -186,8 +186,8 @@ impl Server {
         self.end_handshake(peer.id);
     }
 
-    /// Ends publishers of which long messages come too slowly while others wait. All of a publisher was read if it is not
-    /// queued, and more is not read if it takes no answers.
+    /// Ends publishers of which long messages come too slowly while others wait. All of a publisher was read if it is
+    /// not queued, and more is not read if it takes no answers.
     fn end_slow_publishers(&mut self, exchange: &Exchange, now: Duration) {
         let is_drained = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
         let may_be_late = |id| !exchange.is_full() && self.peers.get(&id).is_some_and(is_drained);
