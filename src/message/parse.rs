@@ -13,12 +13,13 @@ use super::topics;
 /// for JSON that is no message, and with [`Fault::UnknownTopic`] under [`Check::Strict`]. Time and memory are linear in
 /// the size of any body.
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
-    let message = abridged::parse(body, rules).map_or_else(|| parse_whole(body, rules), Ok)?;
-    if rules.check == Check::Strict && !message.is_known {
-        let nearest = topics::nearest(&message.topic);
-        return Err(Fault::UnknownTopic { topic: message.topic.into_owned(), nearest });
+    match abridged::parse(body, rules).map_or_else(|| parse_whole(body, rules), Ok) {
+        Ok(message) if rules.check == Check::Strict && !message.is_known => {
+            let nearest = topics::nearest(&message.topic);
+            Err(Fault::UnknownTopic { topic: message.topic.into_owned(), nearest })
+        }
+        read => read,
     }
-    Ok(message)
 }
 
 /// Reads the whole body. An unknown topic is no fault yet.
