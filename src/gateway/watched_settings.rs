@@ -1,21 +1,16 @@
 //! Reads the settings at the start, at each look at their file and at SIGHUP.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::admission::token_bytes;
-use crate::settings::{self, Access, FileVersion, SettingsReading};
+use crate::settings::{self, Access, EMPTY_FOR, FileVersion, SettingsReading};
 use crate::sys::log::warning;
 use crate::sys::secret_file::exposures;
 use crate::terms::token::Token;
-
-/// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and
-/// may take this long to write it.
-const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub(super) struct WatchedSettings {
