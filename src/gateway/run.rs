@@ -18,7 +18,7 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
 use crate::gateway::signals::{SignalAction, Signals, WatchedParent, or_never};
 use crate::http::admission::ENDPOINT;
-use crate::server::listener::{BoundAddress, Listening};
+use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
@@ -262,10 +262,15 @@ impl Gateway {
         }
         let drain_timeout = self.config.drain_timeout;
         let listeners = if let Api::Open(listening) = &self.api { listening.end_backlog() } else { Vec::new() };
-        // Who connects later would wait in a backlog that nobody looks at again.
+        // Who connects later would wait in a backlog that nobody looks at again. The thread may have made sockets of which
+        // it has not told yet. Where it makes no files, nobody waits for it.
+        let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
         let undone = async {
             let removed = removal(listeners);
-            self.files.end().await;
+            match has_paths {
+                true => self.files.end().await,
+                false => drop(self.files),
+            }
             removed.await;
         };
         let undone = timeout(undo_timeout(drain_timeout), undone);
