@@ -15,8 +15,9 @@ use super::pieces::ways;
 const PAYLOAD_BYTES: u64 = 300;
 /// How much of a frame of a subscriber is waited for: the name of the command and a prefix that is too long.
 const SUBSCRIPTION_BYTES: usize = 10 + MAX_TOPIC_BYTES + 1;
-/// The longest message of a publisher.
-const MESSAGE_BYTES: usize = MAX_TOPIC_BYTES + PAYLOAD_BYTES as usize;
+/// The most that is held of a publisher: a topic, and behind it a payload or a command that stands before the payload.
+const MESSAGE_BYTES: usize =
+    MAX_TOPIC_BYTES + if PAYLOAD_BYTES > COMMAND_BYTES { PAYLOAD_BYTES } else { COMMAND_BYTES } as usize;
 
 pub(crate) const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
 
