@@ -17,7 +17,7 @@ fn main() {
         Ok(()) => 0,
         Err(failure) => {
             log::error(format_args!("{failure}"));
-            failure.exit_status()
+            failure.status
         }
     };
     log::finish();
@@ -32,7 +32,7 @@ fn run() -> Result<(), Failure> {
         Ok(Command::Send(arguments)) => commands::send::run(&arguments),
         Ok(Command::Enable(arguments)) => commands::enable::run(arguments.settings.as_ref(), true),
         Ok(Command::Disable(arguments)) => commands::enable::run(arguments.settings.as_ref(), false),
-        Err(EarlyExit::Usage(text)) => Err(Failure::Usage(text)),
+        Err(EarlyExit::Usage(text)) => Err(Failure::new(Failure::USAGE, text)),
         Err(EarlyExit::Help(text)) => Failure::of_output(writeln!(stdout(), "{}", text.trim_end())),
     }
 }

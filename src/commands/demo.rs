@@ -38,7 +38,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     if !arguments.plain && config.has_tcp() {
         let made = DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory);
         let refused = |error: io::Error| format!("{}: {error}; TMPDIR names another place", directory.display());
-        made.map_err(|error| Failure::Configuration(refused(error)))?;
+        made.map_err(|error| Failure::configuration(refused(error)))?;
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names: Vec::new() };
         ca_file = certificate.trust_anchor();
         config.certificate = Some(certificate);
@@ -67,7 +67,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
     let mut subscriber = Subscriber::connect(subscribers, &topics).map_err(Failure::configuration)?;
     if !bus.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-        return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
+        return Err(Failure::configuration("the listener could not subscribe to the embedded hub"));
     }
     let interrupter = subscriber.interrupter();
     let thread = TimedJoinHandle::spawn("print", move || {

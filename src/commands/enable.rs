@@ -70,7 +70,7 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
         let token =
             if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
         let value = if is_open { "True" } else { "False" };
-        Failure::Configuration(format!(
+        Failure::configuration(format_args!(
             "{}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token} into {shown}",
             place.display()
         ))
@@ -108,7 +108,7 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
     };
     let is_temporary = |(_, error): &(&Path, io::Error)| error.kind() == ErrorKind::WouldBlock;
     match retry_until(EDIT_TIMEOUT, EDIT_PAUSE, edit, is_temporary) {
-        Ok(edited) => edited.map_err(|fault| Failure::Configuration(format!("{shown}:{fault}; nothing is changed"))),
+        Ok(edited) => edited.map_err(|fault| Failure::configuration(format!("{shown}:{fault}; nothing is changed"))),
         Err((place, error)) => Err(refused(place, error)),
     }
 }

@@ -11,7 +11,7 @@ use super::serve::endpoint_to_connect;
 use super::subscriber::{Interrupter, Received, Subscriber};
 use crate::bus::{Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
 use crate::cli::ListenArguments;
-use crate::gateway::{Failure, INCOMPLETE};
+use crate::gateway::Failure;
 use crate::sys::event_loop;
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
@@ -34,7 +34,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     subscriber.watch_connections(log_of_connections());
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
-    interrupt_on_signals(subscriber.interrupter(), if count.is_some() { INCOMPLETE } else { 0 })?;
+    interrupt_on_signals(subscriber.interrupter(), if count.is_some() { Failure::INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     let (printed, written) = print_messages(&mut subscriber, &mut printer, count, until);
     Failure::of_output(written)?;
@@ -43,7 +43,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
         Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),
         None => "were printed".into(),
     };
-    Err(Failure::Incomplete(format!("{printed} of {count} messages {within}")))
+    Err(Failure::new(Failure::INCOMPLETE, format_args!("{printed} of {count} messages {within}")))
 }
 
 /// Returns a function that logs whether messages can come from an endpoint. It delays no message: a thread logs that a

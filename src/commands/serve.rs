@@ -40,7 +40,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let result = serve(arguments, &emit);
     // With wrong arguments, nothing was started. A person reads the fault on standard error.
     if let Err(failure) = &result
-        && !matches!(failure, Failure::Usage(_))
+        && failure.status != Failure::USAGE
     {
         emit(&failed(failure, &failure.to_string()));
     }
@@ -49,7 +49,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 fn failed<'a>(failure: &Failure, reason: &'a str) -> Event<'a> {
-    Event::Failed { status: failure.exit_status(), reason }
+    Event::Failed { status: failure.status, reason }
 }
 
 fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {
@@ -62,7 +62,7 @@ fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {
     } else if tls_options(arguments) != [false; 2] {
         let reason = "Unix sockets serve http, so --tls-cert, --tls-key, --cert-dir and --cert-name need an address to \
                       listen on too";
-        return Err(Failure::Usage(reason.into()));
+        return Err(Failure::new(Failure::USAGE, reason));
     }
     gateway::run(config, |_| Ok(()), TokenSource::SettingsFile(settings), emit)
 }
@@ -93,7 +93,7 @@ pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
 fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
-        (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
+        (false, ..) => Err(Failure::new(Failure::USAGE, "--hub-publishers and --hub-subscribers need --hub")),
         (true, publishers, subscribers) => {
             let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
             let subscribers = subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS);
@@ -113,7 +113,7 @@ fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -
     bound.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
     for (index, (option, url)) in bound.iter().enumerate() {
         if let Some((first, _)) = bound.iter().take(index).find(|(_, other)| other == url) {
-            return Err(Failure::Configuration(format!("{option} {url}: {first} has this endpoint already")));
+            return Err(Failure::configuration(format_args!("{option} {url}: {first} has this endpoint already")));
         }
     }
     Ok(())
@@ -163,10 +163,10 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Inh
     }
     let (mut targets, mut inherited) = (Vec::new(), Vec::new());
     for (index, address) in listen.iter().enumerate() {
-        let refused = |error| Failure::Listen(format!("cannot listen on {address}: {error}"));
+        let refused = |error| Failure::new(Failure::CANNOT_LISTEN, format_args!("cannot listen on {address}: {error}"));
         // Port 0 is another port each time.
         if !matches!(address, ListenAddress::Tcp(_)) && listen.iter().take(index).any(|before| before == address) {
-            return Err(Failure::Usage(format!("--listen {address} is given twice")));
+            return Err(Failure::new(Failure::USAGE, format_args!("--listen {address} is given twice")));
         }
         match address {
             ListenAddress::Tcp(address) => targets.push(ListenTarget::Addresses(address.resolve().map_err(refused)?)),
@@ -181,7 +181,7 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Inh
 
 fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
     let [has_files, has_self_signed] = tls_options(arguments);
-    let usage = |reason: &str| Err(Failure::Usage(reason.into()));
+    let usage = |reason: &str| Err(Failure::new(Failure::USAGE, reason));
     match (&arguments.tls_cert, &arguments.tls_key) {
         _ if arguments.plain && (has_files || has_self_signed) => {
             usage("--plain serves http, so --tls-cert, --tls-key, --cert-dir and --cert-name cannot be given with it")
@@ -243,5 +243,5 @@ fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
 }
 
 fn bad_endpoint(url: &str, error: EndpointFault) -> Failure {
-    Failure::Configuration(format!("bad endpoint {url}: {error}"))
+    Failure::configuration(format_args!("bad endpoint {url}: {error}"))
 }

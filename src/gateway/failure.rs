@@ -4,38 +4,45 @@ use std::{fmt, io};
 
 use crate::server::pool::StartError;
 
-/// The exit status of a command that did not do all that it was to.
-pub(crate) const INCOMPLETE: u8 = 1;
-
-/// A failure that ends the program, with the text for the user. The exit statuses 4 and 5 depend on the command.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Exit status 1: not all messages were sent or received.
-    Incomplete(String),
-    /// Exit status 2: the arguments are wrong.
-    Usage(String),
-    /// Exit status 3: a certificate or an endpoint cannot be used, or the system refuses what the gateway needs.
-    Configuration(String),
-    /// Exit status 4: the gateway cannot listen on an address.
-    Listen(String),
-    /// Exit status 4: no gateway is where messages are sent to.
-    NoGateway(String),
-    /// Exit status 5: `--io uring` was given and io_uring is not available.
-    NoUring(String),
-    /// Exit status 5: the certificate of a gateway is not trusted.
-    NotTrusted(String),
-    /// Exit status 6: a gateway refuses the token.
-    TokenRefused(String),
+/// A failure that ends the program: its exit status, and the text for the user. What the statuses 4 and 5 mean depends
+/// on the command.
+#[derive(Debug)]
+pub struct Failure {
+    /// It tells the parent process which failure it is.
+    pub status: u8,
+    text: String,
 }
 
 impl Failure {
+    /// Not all messages were sent or received.
+    pub(crate) const INCOMPLETE: u8 = 1;
+    /// The arguments are wrong.
+    pub const USAGE: u8 = 2;
+    /// A certificate or an endpoint cannot be used, or the system refuses what the gateway needs.
+    const CONFIGURATION: u8 = 3;
+    /// The gateway cannot listen on an address.
+    pub(crate) const CANNOT_LISTEN: u8 = 4;
+    /// No gateway is where messages are sent to.
+    pub(crate) const NO_GATEWAY: u8 = 4;
+    /// `--io uring` was given and io_uring is not available.
+    const NO_URING: u8 = 5;
+    /// The certificate of a gateway is not trusted.
+    pub(crate) const NOT_TRUSTED: u8 = 5;
+    /// A gateway refuses the token.
+    pub(crate) const TOKEN_REFUSED: u8 = 6;
+
+    /// `status` is one of the constants.
+    pub fn new(status: u8, text: impl fmt::Display) -> Self {
+        Self { status, text: text.to_string() }
+    }
+
     pub(crate) fn configuration(cause: impl fmt::Display) -> Self {
-        Self::Configuration(cause.to_string())
+        Self::new(Self::CONFIGURATION, cause)
     }
 
     /// Returns a function that makes a failure of an error. `what` is the action that failed.
     pub(crate) fn cannot<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Self {
-        move |error| Self::Configuration(format!("cannot {what}: {error}"))
+        move |error| Self::configuration(format_args!("cannot {what}: {error}"))
     }
 
     /// Returns the failure of a write to standard output; none where its reader has closed it and wants no more.
@@ -51,34 +58,13 @@ impl Failure {
     pub(crate) fn listen(error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
-        Self::Listen(format!("{error}{hint}"))
-    }
-
-    /// Returns the exit status that tells the parent process which failure it is.
-    #[must_use]
-    pub fn exit_status(&self) -> u8 {
-        match self {
-            Self::Incomplete(_) => INCOMPLETE,
-            Self::Usage(_) => 2,
-            Self::Configuration(_) => 3,
-            Self::Listen(_) | Self::NoGateway(_) => 4,
-            Self::NoUring(_) | Self::NotTrusted(_) => 5,
-            Self::TokenRefused(_) => 6,
-        }
+        Self::new(Self::CANNOT_LISTEN, format_args!("{error}{hint}"))
     }
 
     /// Returns the same failure with a clause behind the text.
     pub(crate) fn and(mut self, clause: &str) -> Self {
-        let (Self::Incomplete(text)
-        | Self::Usage(text)
-        | Self::Configuration(text)
-        | Self::Listen(text)
-        | Self::NoGateway(text)
-        | Self::NoUring(text)
-        | Self::NotTrusted(text)
-        | Self::TokenRefused(text)) = &mut self;
         if !clause.is_empty() {
-            *text = format!("{text}; {clause}");
+            self.text = format!("{}; {clause}", self.text);
         }
         self
     }
@@ -87,12 +73,15 @@ impl Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Uring(error) => Self::NoUring(format!(
-                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
+            StartError::Uring(error) => Self::new(
+                Self::NO_URING,
+                format_args!(
+                    "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
                  kernel.io_uring_disabled is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a \
                  seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
                  rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
-            )),
+                ),
+            ),
             StartError::Refused(what, error) => Self::cannot(what)(error),
         }
     }
@@ -100,15 +89,6 @@ impl From<StartError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Incomplete(text)
-            | Self::Usage(text)
-            | Self::Configuration(text)
-            | Self::Listen(text)
-            | Self::NoGateway(text)
-            | Self::NoUring(text)
-            | Self::NotTrusted(text)
-            | Self::TokenRefused(text) => f.write_str(text),
-        }
+        f.write_str(&self.text)
     }
 }

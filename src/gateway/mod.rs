@@ -31,5 +31,4 @@ mod watched_settings;
 
 pub(crate) use config::{GatewayConfig, TokenSource};
 pub use failure::Failure;
-pub(crate) use failure::INCOMPLETE;
 pub(crate) use run::run;

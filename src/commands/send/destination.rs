@@ -59,7 +59,7 @@ impl Destination {
     pub(super) fn new(arguments: &SendArguments) -> Result<Self, Failure> {
         let settings = settings_path(arguments.settings.as_ref())?;
         match (&arguments.url, &arguments.unix) {
-            (Some(_), Some(_)) => Err(Failure::Usage("--url and --unix exclude each other".into())),
+            (Some(_), Some(_)) => Err(Failure::new(Failure::USAGE, "--url and --unix exclude each other")),
             (None, Some(socket)) => Ok(Self {
                 address: Address::Unix(socket.clone()),
                 tls_name: None,
@@ -71,7 +71,7 @@ impl Destination {
             (url, None) => {
                 let default = format!("https://localhost:{DEFAULT_PORT}");
                 Self::of_url(url.as_deref().unwrap_or(&default), settings)
-                    .map_err(|fault| Failure::Usage(format!("the value of --url {fault}")))
+                    .map_err(|fault| Failure::new(Failure::USAGE, format_args!("the value of --url {fault}")))
             }
         }
     }
@@ -121,12 +121,12 @@ impl Destination {
                     _ => "; on another machine, write its TOKEN into the file",
                 };
                 let reason = reason.describe(&self.settings);
-                return Err(Failure::Configuration(format!(
+                return Err(Failure::configuration(format_args!(
                     "{reason}; `adapter-gateway enable` switches the gateway on{elsewhere}, or name another file with \
                      --settings"
                 )));
             }
-            Err(error) => return Err(Failure::Configuration(format!("the settings cannot be used: {error}"))),
+            Err(error) => return Err(Failure::configuration(format_args!("the settings cannot be used: {error}"))),
         };
         let (target, authority) = (&self.target, &self.authority);
         let secret = token.secret();
@@ -152,7 +152,7 @@ impl Destination {
     pub(super) fn connect(&self, deadline: Instant) -> Result<GatewayConnection, Failure> {
         let socket = self.socket(deadline).map_err(|error| {
             let cure = "start it, or name its address with --url or --unix";
-            Failure::NoGateway(format!("no gateway at {}: {error}; {cure}", self.name))
+            Failure::new(Failure::NO_GATEWAY, format_args!("no gateway at {}: {error}; {cure}", self.name))
         })?;
         let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name, deadline)).transpose()?;
         socket.set_nonblocking(true).map_err(Failure::configuration)?;
@@ -185,7 +185,7 @@ impl Destination {
                 self.name,
                 path.display()
             );
-            Failure::NotTrusted(text)
+            Failure::new(Failure::NOT_TRUSTED, text)
         };
         let config = trusting(&path).map_err(|error| untrusted(&error))?;
         let server = ServerName::try_from(name.to_owned()).map_err(|error| untrusted(&error))?;
@@ -202,7 +202,7 @@ impl Destination {
                         self.name,
                         path.display()
                     );
-                    Failure::NotTrusted(text)
+                    Failure::new(Failure::NOT_TRUSTED, text)
                 }
                 Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
                 _ => {
@@ -210,7 +210,7 @@ impl Destination {
                     let is_late = error.kind() == io::ErrorKind::WouldBlock;
                     let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
                     let text = format!("no gateway that speaks https at {}: {error}", self.name);
-                    Failure::NoGateway(text)
+                    Failure::new(Failure::NO_GATEWAY, text)
                 }
             })?;
         }

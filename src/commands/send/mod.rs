@@ -61,10 +61,10 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
             (Some(Lines::of(File::from(stdin))), "line")
         }
         [topic, payload] => {
-            pipeline.push(1, content(topic, payload).map_err(Failure::Usage)?);
+            pipeline.push(1, content(topic, payload).map_err(|fault| Failure::new(Failure::USAGE, fault))?);
             (None, "message")
         }
-        _ => return Err(Failure::Usage("a message is one topic and one payload; quote them".into())),
+        _ => return Err(Failure::new(Failure::USAGE, "a message is one topic and one payload; quote them")),
     };
     let mut sender = Sender {
         head: destination.request_head()?,
@@ -191,7 +191,7 @@ impl Sender {
             }
             Err(failure) => {
                 let is_awaited = self.was_connected && Instant::now() < return_by;
-                if !(is_awaited && matches!(failure, Failure::NoGateway(_))) {
+                if !(is_awaited && failure.status == Failure::NO_GATEWAY) {
                     return Err(failure);
                 }
                 self.resume_at = Instant::now() + RETURN_PAUSE;
@@ -216,10 +216,11 @@ impl Sender {
         } else {
             let Destination { name, settings, .. } = &self.destination;
             let settings = settings.display();
-            return Err(Failure::TokenRefused(format!(
+            let text = format!(
                 "the gateway at {name} refuses the token of {settings}; name the settings file of that gateway with \
                  --settings"
-            )));
+            );
+            return Err(Failure::new(Failure::TOKEN_REFUSED, text));
         }
         Ok(())
     }
@@ -278,7 +279,7 @@ impl Sender {
                     if answer.is_off {
                         let name = &self.destination.name;
                         let text = format!("the gateway at {name} is off: its settings have switched it off");
-                        return Err(Failure::Configuration(text));
+                        return Err(Failure::configuration(text));
                     }
                     if answer.closes {
                         return Ok(());
@@ -287,7 +288,7 @@ impl Sender {
                 Ok(None) => break,
                 Err(AnswerFault) => {
                     let text = format!("what answers at {} is no gateway", self.destination.name);
-                    return Err(Failure::NoGateway(text));
+                    return Err(Failure::new(Failure::NO_GATEWAY, text));
                 }
             }
         }

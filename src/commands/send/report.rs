@@ -110,7 +110,7 @@ impl Report {
             (0, in_doubt) => format!("{} in doubt", plural(in_doubt, self.noun)),
             (refused, in_doubt) => format!("{} refused, {in_doubt} in doubt", plural(refused, self.noun)),
         };
-        Err(Failure::Incomplete(text).and(unsent))
+        Err(Failure::new(Failure::INCOMPLETE, text).and(unsent))
     }
 
     /// Returns the lines by their numbers, in few words.
