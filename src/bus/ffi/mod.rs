@@ -9,7 +9,7 @@
 
 mod frame;
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -35,20 +35,10 @@ fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
 }
 
 pub(crate) fn connect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
-    with_address(socket, address, zmq_sys::zmq_connect)
-}
-
-pub(crate) fn disconnect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
-    with_address(socket, address, zmq_sys::zmq_disconnect)
-}
-
-type AddressCall = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
-
-fn with_address(socket: &mut zmq::Socket, address: &str, call: AddressCall) -> io::Result<()> {
     let address = CString::new(address)?;
     // SAFETY: the socket is live and borrowed exclusively; the string ends with a NUL and outlives the
     // call, during which libzmq copies it.
-    checked(unsafe { call(socket.as_mut_ptr(), address.as_ptr()) })
+    checked(unsafe { zmq_sys::zmq_connect(socket.as_mut_ptr(), address.as_ptr()) })
 }
 
 /// Returns the descriptor that becomes readable when the socket has events to process (`ZMQ_FD`).
@@ -120,8 +110,8 @@ mod tests {
         let mut socket = context.socket(zmq::XPUB).unwrap();
         socket.set_linger(0).unwrap();
         connect(&mut socket, "tcp://127.0.0.1:9").unwrap();
-        disconnect(&mut socket, "tcp://127.0.0.1:9").unwrap();
-        assert_eq!(disconnect(&mut socket, "tcp://127.0.0.1:9").unwrap_err().kind(), io::ErrorKind::NotFound);
+        socket.disconnect("tcp://127.0.0.1:9").unwrap();
+        assert_eq!(socket.disconnect("tcp://127.0.0.1:9"), Err(zmq::Error::ENOENT));
         assert_eq!(
             connect(&mut socket, "udp://127.0.0.1:9").unwrap_err().raw_os_error(),
             Some(zmq_sys::errno::ENOCOMPATPROTO)

@@ -20,7 +20,7 @@ use std::{io, mem};
 
 use probe::ProbeReport;
 use socket::set_options;
-use state::{LinkEvent, LinkState, LinkStep};
+use state::{LinkEvent, LinkState};
 
 use super::endpoint::Endpoint;
 use super::ffi;
@@ -90,15 +90,12 @@ impl Link {
             }
         }
         self.state.on_time(now).into_iter().for_each(on_status);
-        while let Some(step) = self.state.next_step(now) {
-            match step {
-                LinkStep::Reconnect => {
-                    // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call
-                    // that fails here is repeated when the next reconnect is due.
-                    let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
-                }
-                LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
-            }
+        if self.state.begin_reconnect(now) {
+            // A call that fails is repeated when the next reconnect is due.
+            let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
+        }
+        if self.state.begin_probe(now) {
+            self.probe = Some(probe::start(&self.address, self.state.role, waker));
         }
     }
 
@@ -122,7 +119,7 @@ impl Link {
     /// Lets libzmq dial `address` in the place of what it dials now. What waits in the pipe to it is lost.
     fn dial(&mut self, address: Endpoint) -> io::Result<()> {
         if let Some(former) = self.dialled.take() {
-            let _ = ffi::disconnect(&mut self.socket, former.as_str());
+            let _ = self.socket.disconnect(former.as_str());
             // libzmq does not say how many wait, and gives none back.
             let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
             let lost_messages = mem::take(&mut self.taken_messages).min(pipe_messages);

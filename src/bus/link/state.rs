@@ -72,14 +72,6 @@ pub(super) enum LinkEvent {
     Probed(LinkStatus),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LinkStep {
-    /// libzmq no longer tries to connect, so the owner connects again.
-    Reconnect,
-    /// The owner probes the endpoint, and then owes [`LinkEvent::Probed`].
-    Probe,
-}
-
 #[derive(Debug)]
 pub(super) struct LinkState {
     /// What the peers do that the socket can talk to.
@@ -89,7 +81,8 @@ pub(super) struct LinkState {
     reported: Option<LinkStatus>,
     /// When a status is due if there is none yet.
     status_due: Instant,
-    probe: Probe,
+    /// When a probe is due if there is no connection then; `None` while one runs.
+    probe_due: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,20 +93,12 @@ enum LinkPhase {
     HandshakeDone(Instant),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
-    /// There is a connection, so nothing is to be found out.
-    Idle,
-    Due(Instant),
-    Running,
-}
-
 impl LinkState {
     /// A name is looked up by a probe, so the first one is due at once where there is a name.
     pub(super) fn new(role: SocketRole, is_named: bool, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
-        let probe = Probe::Due(if is_named { now } else { status_due });
-        Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
+        let probe_due = Some(if is_named { now } else { status_due });
+        Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe_due }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -123,47 +108,33 @@ impl LinkState {
     /// Updates the state with an event that was read at `now`. Returns the status if there is a new one to report.
     pub(super) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
         match event {
-            LinkEvent::Handshake => {
-                self.phase = LinkPhase::HandshakeDone(now);
-                if self.probe != Probe::Running {
-                    self.probe = Probe::Idle;
-                }
-                self.connect_if_ready(now)
-            }
-            LinkEvent::Subscription => {
-                self.is_subscribed = true;
-                self.connect_if_ready(now)
-            }
+            LinkEvent::Handshake => self.phase = LinkPhase::HandshakeDone(now),
+            LinkEvent::Subscription => self.is_subscribed = true,
             LinkEvent::Lost => {
                 let had_handshake = self.has_handshake();
                 (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
-                if !had_handshake {
-                    self.hasten_first_probe(now);
-                    return None;
-                }
-                if self.probe == Probe::Idle {
+                if had_handshake {
                     // A hub that starts again needs a moment.
-                    self.probe = Probe::Due(now + PROBE_PAUSE);
+                    self.probe_due = self.probe_due.map(|_| now + PROBE_PAUSE);
+                    return self.report(Err(NotConnected::Closed));
                 }
-                self.report(Err(NotConnected::Closed))
+                self.hasten_first_probe(now);
             }
             LinkEvent::Retrying => {
                 if !self.has_handshake() {
                     (self.phase, self.is_subscribed) = (LinkPhase::Connecting, false);
                 }
                 self.hasten_first_probe(now);
-                None
-            }
-            LinkEvent::Probed(_) if self.has_handshake() => {
-                self.probe = Probe::Idle;
-                None
             }
             LinkEvent::Probed(result) => {
-                self.probe = Probe::Due(now + PROBE_PAUSE);
+                self.probe_due = Some(now + PROBE_PAUSE);
                 // A probe that finds the right peer reports nothing, since libzmq may still fail to connect.
-                self.report(Err(result.err()?))
+                if let (Err(reason), false) = (result, self.has_handshake()) {
+                    return self.report(Err(reason));
+                }
             }
         }
+        self.connect_if_ready(now)
     }
 
     /// Updates the state for the time `now`. Returns the status if there is a new one to report.
@@ -174,29 +145,29 @@ impl LinkState {
         self.connect_if_ready(now)
     }
 
-    /// Returns what is to be done at `now`. To be called until nothing is.
-    pub(super) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
-        match (self.phase, self.probe) {
-            (LinkPhase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
-                (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
-                Some(LinkStep::Reconnect)
-            }
-            (_, Probe::Due(at)) if now >= at => {
-                self.probe = Probe::Running;
-                Some(LinkStep::Probe)
-            }
-            _ => None,
+    /// Returns whether the owner is to connect again now, since libzmq no longer tries to.
+    pub(super) fn begin_reconnect(&mut self, now: Instant) -> bool {
+        let is_due = matches!(self.phase, LinkPhase::Lost(since) if now >= since + RECONNECT_AFTER);
+        if is_due {
+            (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
         }
+        is_due
     }
 
-    /// Returns when [`LinkState::on_time`] and [`LinkState::next_step`] must be called even if no event comes.
+    /// Returns whether the owner is to probe the endpoint now, and then owes [`LinkEvent::Probed`].
+    pub(super) fn begin_probe(&mut self, now: Instant) -> bool {
+        let has_handshake = self.has_handshake();
+        self.probe_due.take_if(|at| now >= *at && !has_handshake).is_some()
+    }
+
+    /// Returns when the state must be updated for the time even if no event comes.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let of_phase = match self.phase {
             LinkPhase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
             LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),
             LinkPhase::HandshakeDone(_) | LinkPhase::Connecting => None,
         };
-        let of_probe = if let Probe::Due(at) = self.probe { Some(at) } else { None };
+        let of_probe = self.probe_due.filter(|_| !self.has_handshake());
         let of_status = self.awaits_first_status().then_some(self.status_due);
         [of_phase, of_probe, of_status].into_iter().flatten().min()
     }
@@ -217,8 +188,8 @@ impl LinkState {
 
     /// The first attempt has failed: its reason is wanted at once.
     fn hasten_first_probe(&mut self, now: Instant) {
-        if let (true, Probe::Due(at)) = (self.awaits_first_status(), self.probe) {
-            self.probe = Probe::Due(at.min(now));
+        if self.awaits_first_status() {
+            self.probe_due = self.probe_due.map(|at| at.min(now));
         }
     }
 

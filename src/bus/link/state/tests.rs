@@ -1,15 +1,22 @@
 use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
-use LinkStep::{Probe, Reconnect};
 use NotConnected::{Closed, Refused, Silent};
+use Step::{Probe, Reconnect};
 
 use super::*;
 use crate::zmtp::PeerTerm;
 
 const CONNECTED: Option<LinkStatus> = Some(Ok(()));
 
+/// What the owner is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Reconnect,
+    Probe,
+}
+
 /// One call of the owner, or its wake-up where there is no event: when, in ms after the start; what happens; what is
 /// reported; what is to be done then; and when to call again.
-type Row = (u64, Option<LinkEvent>, Option<LinkStatus>, &'static [LinkStep], Option<u64>);
+type Row = (u64, Option<LinkEvent>, Option<LinkStatus>, &'static [Step], Option<u64>);
 
 fn not(reason: NotConnected) -> Option<LinkStatus> {
     Some(Err(reason))
@@ -40,7 +47,10 @@ fn check_link(what: &str, link: impl FnOnce(Instant) -> LinkState, rows: &[Row])
         assert_eq!(found, *reported, "{what}, row {number}: the report");
         is_connected = reported.as_ref().map_or(is_connected, Result::is_ok);
         assert_eq!(link.is_connected(), is_connected, "{what}, row {number}");
-        let due: Vec<_> = std::iter::from_fn(|| link.next_step(now)).collect();
+        let due: Vec<_> = [link.begin_reconnect(now).then_some(Reconnect), link.begin_probe(now).then_some(Probe)]
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(due, *steps, "{what}, row {number}: the steps");
         let next = link.deadline().map(|at| (at - start).as_millis() as u64);
         assert_eq!(next, *next_ms, "{what}, row {number}: the next call");
