@@ -3,8 +3,6 @@
 //! A message is matched once, when it is taken. It waits until it was written to each subscriber that matched then, or
 //! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. Who is
 //! slower delays nobody. The owner of the sockets bounds what enters, and asks who holds it up.
-//!
-//! Times are counted from the start, and come from outside.
 
 mod readers;
 #[cfg(test)]
@@ -13,7 +11,7 @@ mod tests;
 use std::mem;
 use std::time::Duration;
 
-use readers::{DialledReaders, Reader};
+use readers::{DialledReader, Reader};
 
 pub use readers::SubscriberTotals;
 
@@ -26,8 +24,8 @@ use super::wire_message::WireMessage;
 /// What is written to a subscriber at once, in bytes. A batch is one system call, which costs as much as 10 KiB.
 pub const BATCH_BYTES: usize = 64 * 1024;
 
-/// The number of entries of the log that are looked at for a batch. A subscriber may want one message in a hundred
-/// thousand, and others must not wait while they are looked through: so many entries take some 20 µs.
+/// The number of entries of the log that are looked at for a batch, in some 20 µs. A subscriber may want one message in
+/// a hundred thousand, and others must not wait while they are looked through.
 const BATCH_ENTRIES: usize = 4_096;
 
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
@@ -56,7 +54,9 @@ pub struct Exchange {
     of_hub: PlaceSet,
     /// The places of subscribers for which messages wait.
     waiting: PlaceSet,
-    dialled: DialledReaders,
+    dialled: Vec<DialledReader>,
+    /// The number below which no dialled endpoint needs a posted message; `u64::MAX` if none is to have any.
+    handed_below: Cursor,
     /// The oldest posted message, the oldest one of a publisher, and the oldest one that a subscriber waits for.
     oldest_posted: Cursor,
     oldest_forwarded: Cursor,
@@ -71,12 +71,13 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`]
-    /// and none if nothing is bound, and with so many dialled endpoints, none of which is connected.
+    /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`MAX_SUBSCRIBERS`] and none
+    /// if nothing is bound, and with so many dialled endpoints, none of which is connected.
     pub fn new(places: usize, dialled: usize) -> Self {
-        let mut exchange = Self { dialled: DialledReaders::new(dialled, places > 0), ..Self::default() };
+        let mut exchange = Self { dialled: vec![DialledReader::default(); dialled], ..Self::default() };
         exchange.readers.resize_with(places, Reader::default);
         (0..=u8::MAX).take(places).for_each(|place| _ = exchange.free.insert(place));
+        exchange.free_handed();
         exchange
     }
 
@@ -147,7 +148,7 @@ impl Exchange {
             }
         }
         let number = self.log.next_number;
-        if wanted.is_empty() && (is_forwarded || self.dialled.handed.has(number)) {
+        if wanted.is_empty() && (is_forwarded || number < self.handed_below) {
             self.released.add(origin, weight_bytes);
             return wanted;
         }
@@ -183,8 +184,7 @@ impl Exchange {
     }
 
     /// Collects what is to be written next to the subscriber at this place: first the bytes that are put into `copied`,
-    /// then those that are returned. `rest_only` ends it with the message that is written in part. After the write,
-    /// [`Exchange::written`] takes note of how much was written.
+    /// then those that are returned. `rest_only` ends it with the message that is written in part.
     ///
     /// There may be none of both although messages wait, if these are far behind messages for others. The next call
     /// goes on behind those.
@@ -279,9 +279,9 @@ impl Exchange {
 
     /// Returns the subscribers that the oldest posted message waits for, and whether it waits for a dialled endpoint.
     pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
-        let handed = self.dialled.handed;
+        let handed_below = self.handed_below;
         let oldest = self.oldest(Origin::Posted);
-        oldest.map_or_else(Default::default, |entry| (entry.wanted, !handed.has(entry.number)))
+        oldest.map_or_else(Default::default, |entry| (entry.wanted, entry.number >= handed_below))
     }
 
     fn oldest(&mut self, origin: Origin) -> Option<&Entry> {
@@ -312,14 +312,19 @@ impl Exchange {
     /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
     /// is connected, messages wait.
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
-        self.dialled.set_connected(endpoint, is_connected, self.log.next_number);
+        if let Some(reader) = self.dialled.get_mut(endpoint) {
+            reader.is_connected = is_connected;
+            // What the endpoints that were connected have all been handed is of the past.
+            reader.next = reader.next.max(self.handed_below.min(self.log.next_number));
+        }
         self.free_handed();
     }
 
     /// Hands messages to a dialled endpoint if it is connected, `most` at most, until `send` returns false: then the
     /// endpoint has not taken that message. Returns how many it has taken.
     pub fn hand_over(&mut self, endpoint: usize, most: u64, mut send: impl FnMut(&WireMessage) -> bool) -> u64 {
-        let Some(next) = self.dialled.next_mut(endpoint) else { return 0 };
+        let reader = self.dialled.get_mut(endpoint).filter(|reader| reader.is_connected);
+        let Some(DialledReader { next, .. }) = reader else { return 0 };
         let mut handed = 0;
         for entry in self.log.from(self.log.index_of(*next)) {
             if let Some(message) = entry.message.as_ref().filter(|_| entry.origin == Origin::Posted) {
@@ -336,9 +341,12 @@ impl Exchange {
 
     /// Frees the posted messages that all dialled endpoints were handed since the last call, if nobody needs them.
     fn free_handed(&mut self) {
-        let mut index = self.log.index_of(self.dialled.handed.end(self.log.next_number));
-        self.dialled.find_handed();
-        while self.log.get_mut(index).is_some_and(|entry| self.dialled.handed.has(entry.number)) {
+        let mut index = self.log.index_of(self.handed_below);
+        let slowest = self.dialled.iter().filter(|reader| reader.is_connected).map(|reader| reader.next).min();
+        // Without a bound endpoint, messages wait while no dialled one is connected.
+        let latest = || self.dialled.iter().map(|reader| reader.next).max().filter(|_| self.readers.is_empty());
+        self.handed_below = slowest.or_else(latest).unwrap_or(u64::MAX);
+        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.handed_below) {
             self.free_unneeded(index);
             index += 1;
         }
@@ -347,7 +355,7 @@ impl Exchange {
 
     fn free_unneeded(&mut self, index: usize) {
         let Some(entry) = self.log.get_mut(index) else { return };
-        let is_handed = entry.origin == Origin::Forwarded || self.dialled.handed.has(entry.number);
+        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.handed_below;
         if !entry.wanted.is_empty() || !is_handed {
             return;
         }

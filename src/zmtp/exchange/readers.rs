@@ -91,77 +91,13 @@ impl SentStream {
     }
 }
 
+/// A dialled endpoint.
 #[derive(Clone, Copy, Debug, Default)]
-struct DialledReader {
+pub(super) struct DialledReader {
     /// The message that it is handed next.
-    next: Cursor,
+    pub(super) next: Cursor,
     /// As its link says, which has a socket and is no part of this layer.
-    is_connected: bool,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct DialledReaders {
-    readers: Vec<DialledReader>,
-    /// Whether messages wait while none of them is connected.
-    is_needed: bool,
-    /// The posted messages that each endpoint which is to have them was handed (`find_handed`).
-    pub(super) handed: Handed,
-}
-
-/// Which posted messages no dialled endpoint needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Handed {
-    /// All of them: nobody is to have any.
-    #[default]
-    Every,
-    /// Those below this number.
-    Below(u64),
-}
-
-impl Handed {
-    pub(super) fn has(self, number: u64) -> bool {
-        self.end(u64::MAX) > number
-    }
-
-    /// Returns the number below which nobody needs them. `next_number` is the number of the next message.
-    pub(super) fn end(self, next_number: u64) -> u64 {
-        match self {
-            Self::Every => next_number,
-            Self::Below(number) => number,
-        }
-    }
-}
-
-impl DialledReaders {
-    /// Returns so many endpoints, none of which is connected.
-    pub(super) fn new(endpoints: usize, is_bound: bool) -> Self {
-        let readers = vec![DialledReader::default(); endpoints];
-        let mut readers = Self { readers, is_needed: !is_bound, handed: Handed::Every };
-        readers.find_handed();
-        readers
-    }
-
-    /// Says whether an endpoint is connected. `next_number` is the number of the next message.
-    pub(super) fn set_connected(&mut self, endpoint: usize, is_connected: bool, next_number: u64) {
-        if let Some(reader) = self.readers.get_mut(endpoint) {
-            reader.is_connected = is_connected;
-            // What the endpoints that were connected have all been handed is of the past.
-            reader.next = reader.next.max(self.handed.end(next_number));
-        }
-    }
-
-    /// Returns where an endpoint goes on, if it is connected.
-    pub(super) fn next_mut(&mut self, endpoint: usize) -> Option<&mut Cursor> {
-        let reader = self.readers.get_mut(endpoint).filter(|reader| reader.is_connected)?;
-        Some(&mut reader.next)
-    }
-
-    /// Finds out which messages were handed over, after an endpoint was handed some, or its connection has changed.
-    pub(super) fn find_handed(&mut self) {
-        let slowest = self.readers.iter().filter(|reader| reader.is_connected).map(|reader| reader.next).min();
-        let latest = || self.readers.iter().map(|reader| reader.next).max().filter(|_| self.is_needed);
-        self.handed = slowest.or_else(latest).map_or(Handed::Every, Handed::Below);
-    }
+    pub(super) is_connected: bool,
 }
 
 #[cfg(test)]
