@@ -2,6 +2,13 @@
 
 #[path = "../tests/library/properties/mod.rs"]
 mod properties;
+#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+#[path = "../tests/support"]
+mod support {
+    pub(crate) mod answer;
+    pub(crate) mod compare;
+    pub(crate) mod topics;
+}
 
 /// Panics if the input breaks the property of this target.
 pub fn run(target: &str, input: &[u8]) {

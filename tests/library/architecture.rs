@@ -124,7 +124,6 @@ fn no_test_program_includes_a_file_of_another() {
 
 /// A source file of the crate that is not compiled for tests alone.
 struct Source {
-    /// The path of the file below `src`.
     file: String,
     /// The path of the module without `crate`: `http::h1::head`.
     module: String,
@@ -222,7 +221,6 @@ impl Source {
     }
 }
 
-/// Returns the last segment of a path.
 fn name(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or_default()
 }

@@ -22,19 +22,11 @@
 mod architecture;
 mod bus;
 mod fuzz_seeds;
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../support/lateness.rs"]
-mod lateness;
 mod properties;
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../support/random.rs"]
-mod random;
-#[path = "../support/recorded.rs"]
-mod recorded;
 mod requests;
 mod reservations;
-#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../support/task.rs"]
-mod task;
+#[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/mod.rs"]
+mod support;
 mod watch;
 mod zmtp;

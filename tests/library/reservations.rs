@@ -7,7 +7,7 @@ use std::time::Duration;
 use adapter_gateway::zmtp::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
 use proptest::prelude::*;
 
-use crate::random::Random;
+use crate::support::Random;
 
 const PUBLISHERS: usize = 40;
 const TURNS: usize = 400;
@@ -15,7 +15,6 @@ const TURNS: usize = 400;
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
-/// A publisher and its connection.
 struct Publisher {
     /// It always sends, at least as fast as it must.
     is_honest: bool,

@@ -78,7 +78,6 @@ fn replace(path: &Path) {
     fs::rename(other, path).unwrap();
 }
 
-/// A place with a file of settings.
 const FILE: &str = "echo 'X = 0' > user_settings.py";
 
 /// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a

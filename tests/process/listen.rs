@@ -1,7 +1,7 @@
 //! The command `listen`: a person can use what it prints.
 
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
@@ -201,7 +201,7 @@ fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_m
         [(&[][..], false, 0), (&["--count", "10"], true, 1), (&["--count", "10"], false, 1)]
     {
         let (publisher, endpoint) = publisher();
-        let mut listen = Process::spawn_reading_until(&mut listen(&endpoint, options), |_line| true);
+        let mut listen = Process::spawn_reading(1, &mut listen(&endpoint, options), Stdio::piped(), Stdio::piped());
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
         publisher.send_multipart(MESSAGE, 0).unwrap();
         assert!(listen.next_line(Instant::now() + PATIENCE).is_some());

@@ -7,7 +7,8 @@ use crate::support::{Fixture, Message};
 
 #[test]
 fn a_payload_of_each_topic_is_published_byte_for_byte_and_one_with_a_fault_is_refused_with_a_pointer() {
-    let (fixture, mut client) = Fixture::start_with_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let examples = TOPICS.iter().flat_map(|row| row.examples.iter().map(|example| (row.topic, example)));
     for (topic, case) in examples {
         let message = Message::new(topic, case.payload);

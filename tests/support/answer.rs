@@ -17,7 +17,6 @@ const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Conn
 /// The field that lets a page read the answer, which every answer to any page has.
 const OPEN_TO_PAGES: (&str, &str) = ("Access-Control-Allow-Origin", "*");
 
-/// One complete answer.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -34,11 +33,8 @@ impl Answer {
     /// HEAD has no content, whatever length it states.
     pub(crate) fn take(wire: &[u8], has_content: bool) -> Result<Option<(Self, usize)>, String> {
         let Some(head_bytes) = wire.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return if wire.len() > HEAD_BYTES {
-                Err(format!("a head of more than {HEAD_BYTES} bytes"))
-            } else {
-                Ok(None)
-            };
+            let is_too_long = wire.len() > HEAD_BYTES;
+            return if is_too_long { Err(format!("a head of more than {HEAD_BYTES} bytes")) } else { Ok(None) };
         };
         let mut answer = Self::parse_head(&wire[..head_bytes])?;
         let content_start = head_bytes + 4;
@@ -77,15 +73,13 @@ impl Answer {
         if self.field("Transfer-Encoding").is_some() {
             return Err("a transfer coding, where the gateway always states a length".into());
         }
-        match self.field("Content-Length") {
-            None if self.status < 200 || self.status == 204 => Ok(0),
-            None => Err(format!("no length of a {}", self.status)),
-            Some(_) if self.status < 200 || self.status == 204 => Err(format!("a length of a {}", self.status)),
-            Some(length) if length.bytes().all(|byte| byte.is_ascii_digit()) => {
-                length.parse().map_err(|_| format!("a length {length:?}"))
-            }
-            Some(length) => Err(format!("a length {length:?}")),
-        }
+        let may_have_content = self.status >= 200 && self.status != 204;
+        let Some(length) = self.field("Content-Length") else {
+            return if may_have_content { Err(format!("no length of a {}", self.status)) } else { Ok(0) };
+        };
+        let is_number = length.bytes().all(|byte| byte.is_ascii_digit());
+        let number = length.parse().ok().filter(|_| may_have_content && is_number);
+        number.ok_or_else(|| format!("a length {length:?} of a {}", self.status))
     }
 
     fn kind(&self) -> String {
@@ -100,7 +94,6 @@ impl Answer {
         self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Returns whether the answer announces the end of the connection.
     pub(crate) fn closes(&self) -> bool {
         self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
@@ -172,7 +165,6 @@ impl Answer {
         told
     }
 
-    /// Fails unless this is the answer that promises delivery.
     pub(crate) fn assert_accepted(&self) {
         assert!(self.status == 200 && self.content == ACCEPTED, "{self:?}");
     }

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 
-/// The bytes that are shown from the first difference on, and the characters.
-const SHOWN_BYTES: usize = 32;
+/// The characters that are shown of each side.
 const SHOWN_CHARACTERS: usize = 200;
 
 /// Fails unless both have the same elements. Names those that are missing and those that are too much.
@@ -20,18 +19,6 @@ pub(crate) fn assert_same_set<T: Ord + Debug>(
     assert!(missing.is_empty() && excess.is_empty(), "{what}: missing {missing:?}, too much {excess:?}");
 }
 
-/// Fails unless both are the same bytes. Shows them in hexadecimal from the first difference on.
-#[track_caller]
-pub(crate) fn assert_same_bytes(what: impl Display, actual: &[u8], expected: &[u8]) {
-    let Some(at) = place(actual.iter(), expected.iter()) else { return };
-    let shown = |bytes: &[u8]| {
-        let mut text: String = bytes[at..].iter().take(SHOWN_BYTES).map(|byte| format!("{byte:02x} ")).collect();
-        text.push_str(if bytes.len() > at + SHOWN_BYTES { "..." } else { "and no more" });
-        text
-    };
-    panic!("{what}: from byte {at} on {}\ninstead of {}", shown(actual), shown(expected));
-}
-
 /// Fails unless both are equal. Shows how both are printed, from a little before the first difference on.
 #[track_caller]
 pub(crate) fn assert_same<T: PartialEq + Debug>(what: impl Display, actual: &T, expected: &T) {
@@ -39,16 +26,8 @@ pub(crate) fn assert_same<T: PartialEq + Debug>(what: impl Display, actual: &T, 
         return;
     }
     let [actual, expected] = [actual, expected].map(|it| format!("{it:?}"));
-    let at = place(actual.chars(), expected.chars()).unwrap_or_default();
+    let at = actual.chars().zip(expected.chars()).take_while(|(one, other)| one == other).count();
     let first = at.saturating_sub(SHOWN_CHARACTERS / 2);
     let shown = |text: &str| text.chars().skip(first).take(SHOWN_CHARACTERS).collect::<String>();
     panic!("{what}: at character {at} ...{}...\ninstead of ...{}...", shown(&actual), shown(&expected));
-}
-
-/// Returns the place of the first difference.
-fn place<T: PartialEq>(mut actual: impl Iterator<Item = T>, mut expected: impl Iterator<Item = T>) -> Option<usize> {
-    (0..).find_map(|at| match (actual.next(), expected.next()) {
-        (None, None) => Some(None),
-        (one, other) => (one != other).then_some(Some(at)),
-    })?
 }

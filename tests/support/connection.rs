@@ -10,7 +10,6 @@ use socket2::Socket;
 
 use super::tls::TlsClient;
 
-/// One connection. Drop closes it.
 pub(crate) struct Connection {
     socket: Socket,
     tls: Option<Box<TlsClient>>,
@@ -39,7 +38,6 @@ impl Connection {
         self.session().is_some_and(|session| session.is_handshaking())
     }
 
-    /// Returns whether the socket has taken all that was to be sent.
     pub(crate) fn is_sent(&self) -> bool {
         self.unsent.is_empty()
     }

@@ -16,13 +16,6 @@ impl Fixture {
         Self::with([])
     }
 
-    /// Returns a client of it too.
-    pub(crate) fn start_with_client() -> (Self, Client) {
-        let fixture = Self::start();
-        let client = fixture.client();
-        (fixture, client)
-    }
-
     /// Starts the gateway with these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         Self::of(Gateway::serve().arguments(arguments))

@@ -10,7 +10,6 @@ use rustix::io::ioctl_fionbio;
 
 use super::PATIENCE;
 
-/// The reading end of a full pipe.
 pub(crate) struct FullPipe {
     reader: PipeReader,
     filled_bytes: usize,
@@ -64,7 +63,6 @@ pub(crate) fn set_nonblocking(stream: impl AsFd, nonblocking: bool) {
     ioctl_fionbio(stream, nonblocking).unwrap();
 }
 
-/// Returns whether `O_NONBLOCK` is set.
 pub(crate) fn is_nonblocking(stream: impl AsFd) -> bool {
     fcntl_getfl(&stream).unwrap().contains(OFlags::NONBLOCK)
 }

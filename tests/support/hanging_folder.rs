@@ -49,7 +49,7 @@ impl HangingFolder {
             OpenOptions::new().read(true).write(true).open("/dev/fuse").ok().filter(|_| geteuid().is_root())?;
         let content = Arc::<(Mutex<Content>, Condvar)>::default();
         let folder = Self { device: device.try_clone().unwrap(), content: Arc::clone(&content) };
-        folder.change(|content| text.clone_into(&mut content.text));
+        folder.write(text);
         std::thread::spawn(move || serve(&device, &content));
         Some(folder)
     }

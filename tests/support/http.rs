@@ -45,7 +45,6 @@ impl<S: Read + Write> Client<S> {
         Self { stream, unread: Vec::new() }
     }
 
-    /// Returns the stream below.
     pub(crate) fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
@@ -64,7 +63,6 @@ impl<S: Read + Write> Client<S> {
         self.response()
     }
 
-    /// Reads the next answer. Its content has the length that Content-Length states.
     pub(crate) fn response(&mut self) -> Answer {
         self.try_response().expect("an answer")
     }

@@ -12,11 +12,9 @@ use super::request::Request;
 use super::subscriber::Message;
 use super::task::{Task, is_over};
 
-/// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 16;
 /// The pause of a client that was refused. The second of `Retry-After` would only make the tests longer.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
-/// The topic of the messages of a load.
 pub(crate) const TOPIC: &str = "load";
 
 /// A message that was posted, and what its client knows of it.
@@ -38,7 +36,6 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// How clients post.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) clients: usize,
@@ -64,7 +61,6 @@ impl Load {
         Self::by(move || Client::try_connect(address), gateway.target(), shape)
     }
 
-    /// Starts clients that connect in this way.
     pub(crate) fn by<S: Read + Write + 'static>(
         connect: impl Fn() -> io::Result<Client<S>> + Send + Sync + 'static,
         target: String,
@@ -116,7 +112,6 @@ pub(crate) fn refused_as(kind: &str) -> impl Fn(&Outcome) -> bool {
     move |outcome| matches!(outcome, Outcome::Refused(503, reason) if reason == kind)
 }
 
-/// Returns the message with this number.
 pub(crate) fn message(client: usize, number: usize, padding: &str) -> Message {
     Message::new(TOPIC, &format!(r#"{{"client":{client},"number":{number},"padding":"{padding}"}}"#))
 }

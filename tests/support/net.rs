@@ -61,7 +61,6 @@ pub(crate) struct TcpSocket {
     pub(crate) has_keep_alive_timer: bool,
 }
 
-/// Returns all IPv4 sockets of this machine.
 pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let number = |hex: &str| u32::from_str_radix(hex, 16).unwrap();
@@ -89,7 +88,6 @@ pub(crate) fn is_listening(address: SocketAddr) -> bool {
     tcp_sockets().iter().any(|socket| socket.listens && socket.local == address)
 }
 
-/// Waits for the next connection and accepts it.
 pub(crate) fn accept_connection(listener: &TcpListener) -> TcpStream {
     let timeout = Timespec::try_from(PATIENCE).unwrap();
     let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));

@@ -23,7 +23,6 @@ pub(crate) struct Pair {
     pub(crate) key: String,
 }
 
-/// A pair in files.
 pub(crate) struct PairFiles {
     directory: TempDir,
     pub(crate) certificate: PathBuf,

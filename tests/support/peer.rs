@@ -22,7 +22,6 @@ pub(crate) struct RawPeer {
     socket: Socket,
 }
 
-/// A frame that a peer received.
 struct Frame {
     flags: u8,
     body: Vec<u8>,
@@ -64,7 +63,6 @@ pub(crate) fn frame_head(flags: u8, body_bytes: usize) -> Vec<u8> {
     }
 }
 
-/// Returns the frames of a message.
 pub(crate) fn message(frames: &[&[u8]]) -> Vec<u8> {
     let last = frames.len() - 1;
     let frames = frames.iter().enumerate().map(|(at, body)| frame(if at == last { 0 } else { MORE }, body));
@@ -107,7 +105,6 @@ pub(crate) fn handshake(socket_type: &str) -> [Vec<u8>; 2] {
     [greeting, frame(COMMAND, &ready)]
 }
 
-/// Returns the address of an endpoint of the bus.
 fn address(endpoint: &str) -> SockAddr {
     match endpoint.strip_prefix("ipc://") {
         Some(path) => SockAddr::unix(path).unwrap(),
@@ -116,7 +113,6 @@ fn address(endpoint: &str) -> SockAddr {
 }
 
 impl RawPeer {
-    /// Connects to an endpoint of the bus.
     pub(crate) fn connect(endpoint: &str) -> Self {
         Self::try_connect(endpoint).unwrap()
     }
@@ -149,11 +145,16 @@ impl RawPeer {
         let [greeting, ready] = handshake(socket_type);
         let (major_version, rest) = greeting.split_at(11);
         self.send_all(major_version);
-        self.socket.read_exact(&mut [0; 64]).unwrap();
+        self.receive_greeting();
         self.send_all(&[rest, &ready].concat());
         let frame = self.receive();
         assert!(frame.flags & COMMAND != 0 && frame.body.starts_with(b"\x05READY"));
         self
+    }
+
+    /// Waits for the whole greeting of the other side.
+    pub(crate) fn receive_greeting(&mut self) {
+        self.socket.read_exact(&mut [0; 64]).unwrap();
     }
 
     /// Lets the kernel hold few bytes that are not sent yet, so that the other side is soon through with all of them.
@@ -249,17 +250,8 @@ impl RawPeer {
 
     /// Returns the topic and the payload of the next message.
     pub(crate) fn receive_message(&mut self) -> [Vec<u8>; 2] {
-        [self.receive_body(), self.receive_body()]
-    }
-
-    /// Returns the body of the next frame that is no command.
-    pub(crate) fn receive_body(&mut self) -> Vec<u8> {
-        loop {
-            let frame = self.receive();
-            if frame.flags & COMMAND == 0 {
-                return frame.body;
-            }
-        }
+        let mut frames = std::iter::repeat_with(|| self.receive()).filter(|frame| frame.flags & COMMAND == 0);
+        [(); 2].map(|()| frames.next().unwrap().body)
     }
 
     fn receive(&mut self) -> Frame {

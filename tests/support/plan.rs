@@ -50,7 +50,6 @@ pub(crate) enum Pace {
     },
 }
 
-/// What a client will do.
 pub(crate) struct Plan {
     pub(crate) wire: Vec<u8>,
     pub(crate) pieces: Vec<Piece>,

@@ -79,10 +79,6 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn of_io_uring(errno: Errno) -> Self {
-        Self { call: libc::SYS_io_uring_setup, argument: None, errno }
-    }
-
     /// Calls `start` in a thread of its own, and refuses the call to it and to its children. A filter applies to the
     /// thread that sets it and to what that thread starts, so no unsafe code is needed between fork and exec.
     pub(crate) fn during<T: Send>(self, start: impl FnOnce() -> T + Send) -> T {
@@ -117,22 +113,21 @@ fn start(command: &mut Command) -> Child {
 
 impl Process {
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        Self::spawn_reading_until(command, |_line| false)
+        Self::spawn_with_streams(command, Stdio::piped(), Stdio::piped())
     }
 
-    /// Reads stdout up to the line that `is_last` accepts, and then closes the reading end while the child runs.
-    pub(crate) fn spawn_reading_until(command: &mut Command, is_last: impl Fn(&str) -> bool + Send + 'static) -> Self {
-        Self::spawn_with_streams(command, Stdio::piped(), Stdio::piped(), is_last)
+    /// Starts a child whose stdout is this stream, which the caller reads.
+    pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
+        Self::spawn_with_streams(command, stdout.into(), Stdio::piped())
     }
 
-    /// Gives the child these streams for its output. It reads those that are piped, as [`Self::spawn_reading_until`]
-    /// does.
-    pub(crate) fn spawn_with_streams(
-        command: &mut Command,
-        stdout: Stdio,
-        stderr: Stdio,
-        is_last: impl Fn(&str) -> bool + Send + 'static,
-    ) -> Self {
+    /// Gives the child these streams for its output. It reads those that are piped.
+    pub(crate) fn spawn_with_streams(command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
+        Self::spawn_reading(usize::MAX, command, stdout, stderr)
+    }
+
+    /// Reads so many lines of stdout, if that is piped, and then closes the reading end while the child runs.
+    pub(crate) fn spawn_reading(most_lines: usize, command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
         let mut child = start(command.stdout(stdout).stderr(stderr));
         // The command must not hold the streams open that it gave to the child.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -144,27 +139,17 @@ impl Process {
             let transcript = Arc::clone(&transcript);
             let take = move |line: String| {
                 transcript.lock().unwrap().stdout.push_str(&line);
-                let over = is_last(&line);
                 // The receiver is gone when the test has dropped this process.
                 let _ = sender.send(line);
-                !over
             };
-            readers.push(std::thread::spawn(move || read_lines(stdout, take)));
+            readers.push(std::thread::spawn(move || lines_of(stdout).take(most_lines).for_each(take)));
         }
         if let Some(stderr) = child.stderr.take() {
             let transcript = Arc::clone(&transcript);
-            let take = move |line: String| {
-                transcript.lock().unwrap().stderr.push_str(&line);
-                true
-            };
-            readers.push(std::thread::spawn(move || read_lines(stderr, take)));
+            let take = move |line: String| transcript.lock().unwrap().stderr.push_str(&line);
+            readers.push(std::thread::spawn(move || lines_of(stderr).for_each(take)));
         }
         Self { child, command, lines, transcript, readers }
-    }
-
-    /// Starts a child whose stdout is this stream, which the caller reads.
-    pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
-        Self::spawn_with_streams(command, stdout.into(), Stdio::piped(), |_line| false)
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -254,7 +239,6 @@ impl Process {
         self.transcript()
     }
 
-    /// Returns all that it has written so far.
     pub(crate) fn transcript(&self) -> Transcript {
         self.transcript.lock().unwrap().clone()
     }
@@ -271,13 +255,12 @@ impl Drop for Process {
     }
 }
 
-/// Reads lines until the end, or until `take` wants no more.
-fn read_lines(stream: impl Read, mut take: impl FnMut(String) -> bool) {
+/// Returns the lines with their ends, as they come.
+fn lines_of(stream: impl Read) -> impl Iterator<Item = String> {
     let mut stream = BufReader::new(stream);
-    let mut line = Vec::new();
-    while stream.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        if !take(String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned()) {
-            return;
-        }
-    }
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let length = stream.read_until(b'\n', &mut line).ok()?;
+        (length > 0).then(|| String::from_utf8_lossy(&line).into_owned())
+    })
 }

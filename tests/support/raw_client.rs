@@ -62,7 +62,6 @@ impl RawClient {
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Ends the connection with a reset.
     pub(crate) fn reset(self) {
         SockRef::from(&self.0).set_linger(Some(Duration::ZERO)).unwrap();
     }

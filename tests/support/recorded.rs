@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// The folders of connections that are accepted and of those that are refused.
 pub(crate) const FOLDERS: [&str; 2] = ["accept", "reject"];
 
-/// A connection.
 pub(crate) struct Recorded {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -51,7 +50,6 @@ impl Recorded {
         limits.map(|limit| limit.split_once(' ').unwrap_or((limit, "")))
     }
 
-    /// Writes the texts of a folder anew.
     pub(crate) fn write(folder: &str, connections: &[Self]) {
         let mut texts = String::new();
         for Self { name, preamble, outcome, .. } in connections {

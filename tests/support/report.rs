@@ -54,7 +54,6 @@ impl DeliveryReport {
         Self { accepted: accepted().count(), delivered: arrived.len(), lost, refused }
     }
 
-    /// Fails if a message that was answered with 200 did not arrive.
     pub(crate) fn assert_nothing_lost(&self) {
         assert!(self.lost.is_empty(), "lost: {self}");
         assert!(self.accepted > 0);
@@ -76,7 +75,6 @@ impl fmt::Display for DeliveryReport {
     }
 }
 
-/// Returns the client and the number of each message of the load.
 fn numbers(received: &[Message]) -> impl Iterator<Item = (usize, usize)> {
     received.iter().filter(|message| message.topic == TOPIC).map(client_and_number)
 }

@@ -13,12 +13,10 @@ pub(crate) struct SettingsFile {
     path: PathBuf,
 }
 
-/// Returns a token that begins with [`TOKEN_MARK`].
 pub(crate) fn token(name: &str) -> String {
     format!("{TOKEN_MARK}{name}")
 }
 
-/// Returns settings that enable the gateway with this token.
 pub(crate) fn enabled(token: &str) -> String {
     format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n")
 }

@@ -14,7 +14,6 @@ use super::net::connect;
 /// between two requests, on a slow machine too.
 pub(crate) const LONG_DRAIN: [&str; 2] = ["--drain-timeout", "60"];
 
-/// A listening socket that the test shares with gateways.
 pub(crate) struct Shared {
     pub(crate) listener: Socket,
     _directory: TempDir,

@@ -12,7 +12,6 @@ use super::task::{POLL_INTERVAL_MS, Task};
 /// How long to wait for one probe before the next is sent.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// A message as it was published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Message {
     pub(crate) topic: String,
@@ -45,12 +44,7 @@ impl Subscriber {
     /// Binds an endpoint of its own, for gateways that `--connect`. Their `connected` event says that this subscription
     /// has reached them.
     pub(crate) fn bound() -> Self {
-        Self::bound_at(tempfile::tempdir().unwrap())
-    }
-
-    /// Binds the [`ipc_endpoint`] of this directory.
-    pub(crate) fn bound_at(directory: TempDir) -> Self {
-        Self::bound_with(directory, text)
+        Self::bound_with(tempfile::tempdir().unwrap(), text)
     }
 
     /// Binds the [`ipc_endpoint`] of this directory. `decode` turns payload frames into text.
@@ -119,7 +113,6 @@ pub(crate) fn ipc_endpoint(directory: &TempDir) -> String {
     format!("ipc://{}", directory.path().join("bus").display())
 }
 
-/// Returns such an endpoint and its directory.
 pub(crate) fn temporary_endpoint() -> (TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = ipc_endpoint(&directory);
@@ -171,12 +164,10 @@ fn received(socket: &zmq::Socket, decode: Decode) -> Message {
 /// Returns a payload frame as text.
 pub(crate) type Decode = fn(&[u8]) -> String;
 
-/// Returns a frame that is text as it is.
 pub(crate) fn text(frame: &[u8]) -> String {
     std::str::from_utf8(frame).expect("a UTF-8 frame").to_owned()
 }
 
-/// Returns a MessagePack frame as JSON.
 pub(crate) fn msgpack(frame: &[u8]) -> String {
     rmp_serde::from_slice::<serde_json::Value>(frame).expect("a MessagePack frame").to_string()
 }

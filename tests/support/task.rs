@@ -60,7 +60,6 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Returns whether a [`Task`] has to end.
 pub(crate) fn is_over(over: &AtomicBool) -> bool {
     over.load(Ordering::Relaxed)
 }

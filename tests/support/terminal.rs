@@ -26,7 +26,6 @@ impl Terminal {
         self.terminal.try_clone().unwrap()
     }
 
-    /// Types on the terminal.
     pub(crate) fn type_in(&mut self, bytes: &[u8]) {
         self.screen.write_all(bytes).unwrap();
     }

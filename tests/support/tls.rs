@@ -22,7 +22,6 @@ pub(crate) fn trusting(
         .with_no_client_auth()
 }
 
-/// One session.
 pub(crate) struct TlsClient(ClientConnection);
 
 impl TlsClient {

@@ -4,7 +4,6 @@
 
 use std::sync::LazyLock;
 
-/// A row of the table.
 pub(crate) struct Topic {
     pub(crate) topic: &'static str,
     /// The fields that name the sender or the target. One of them is enough, and the first one that is given counts.
@@ -64,7 +63,6 @@ impl Topic {
         }
     }
 
-    /// Returns the row of a topic.
     pub(crate) fn of(topic: &str) -> Option<&'static Self> {
         TOPICS.iter().find(|row| row.topic == topic)
     }

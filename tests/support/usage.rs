@@ -2,24 +2,20 @@
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-/// Returns the number of open descriptors.
 pub(crate) fn descriptors(process: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Returns the highest open descriptor.
 pub(crate) fn highest_descriptor(process: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     let numbers = open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
     numbers.max().unwrap()
 }
 
-/// Returns the resident memory in KiB.
 pub(crate) fn resident_kib(process: u32) -> u64 {
     status_kib(process, "VmRSS")
 }
 
-/// Returns the most memory that has been resident so far, in KiB.
 pub(crate) fn peak_resident_kib(process: u32) -> u64 {
     status_kib(process, "VmHWM")
 }

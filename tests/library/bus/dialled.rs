@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{BusEvent, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, PATIENCE, Running, TOPIC, connecting, eventually, number_in, receive, start};
+use super::rig::{Hub, Running, TOPIC, connecting, number_in, receive, start};
+use crate::support::{PATIENCE, eventually};
 
 /// Four producers publish as fast as they can until the bus stops.
 #[test]
@@ -42,7 +43,7 @@ fn the_messages_of_each_producer_arrive_in_order_and_a_stop_loses_none() {
             }
         })
     });
-    eventually("the bus is under load", || bus.counters().published > 50_000 * u64::from(PRODUCERS));
+    eventually("the bus is under load", || (bus.counters().published > 50_000 * u64::from(PRODUCERS)).then_some(()));
     let totals = bus.stop(PATIENCE);
     let accepted: BTreeMap<_, _> = (0..).zip(producing.map(|producing| producing.join().unwrap())).collect();
     let sum = accepted.values().map(|accepted| u64::from(*accepted)).sum();
@@ -91,7 +92,7 @@ fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
     assert!(matches!(event, BusEvent::Link(_, Ok(()))), "{event:?}");
     assert!(started.elapsed() >= Duration::from_millis(250));
     running.publish(1); // libzmq drops it, since nobody has subscribed
-    eventually("the message is published", || running.bus.counters().published == 1);
+    eventually("the message is published", || (running.bus.counters().published == 1).then_some(()));
 }
 
 /// The documents say so where they describe what encryption with CURVE would need.

@@ -1,30 +1,16 @@
 //! Tests of what counts first: a subscription that has arrived, or a message that is posted after it.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent};
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::PATIENCE;
-
-/// The greeting and the READY of a subscriber of ZMTP 3.0 (RFC 23).
-fn handshake() -> Vec<u8> {
-    let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
-    greeting.resize(64, 0);
-    [&greeting, &b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB"[..]].concat()
-}
-
-fn subscribe(prefix: &str) -> Vec<u8> {
-    [&[0, u8::try_from(1 + prefix.len()).unwrap(), 1], prefix.as_bytes()].concat()
-}
+use crate::support::{Form, PATIENCE, RawPeer, handshake, subscribe, temporary_endpoint};
 
 /// The bus thread is held up between two turns, so what is sent meanwhile has surely arrived before what is posted.
 #[test]
 fn a_subscription_that_has_arrived_counts_before_what_is_posted_after_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = format!("ipc://{}/bus", directory.path().display());
+    let (_directory, endpoint) = temporary_endpoint();
     let (reached, is_reached) = channel();
     let (go_on, may_go_on) = channel();
     let config = BusConfig { bind: vec![endpoint.parse().unwrap()], ..BusConfig::default() };
@@ -40,35 +26,26 @@ fn a_subscription_that_has_arrived_counts_before_what_is_posted_after_it() {
         publisher.publish(topic, b"x".into()).unwrap();
         publisher.wake();
     };
-    let connect = || {
-        let peer = UnixStream::connect(endpoint.strip_prefix("ipc://").unwrap()).unwrap();
-        peer.set_read_timeout(Some(PATIENCE)).unwrap();
-        peer
-    };
-    let mut subscriber = connect();
-    subscriber.write_all(&handshake()).unwrap();
-    let mut answer = vec![0; 64 + 2];
-    subscriber.read_exact(&mut answer).unwrap();
-    answer.resize(answer.len() + usize::from(answer[65]), 0);
-    subscriber.read_exact(&mut answer[66..]).unwrap();
+    let mut subscriber = RawPeer::speaking(&endpoint, "SUB");
+    let subscribe = |prefix: &str| subscribe(Form::Message, prefix.as_bytes());
 
     // What one turn reads of a peer, and a peer that says everything at once.
-    let many = (0..2_000).map(|number| subscribe(&format!("{number}"))).collect::<Vec<_>>().concat();
+    let many: Vec<_> = (0..2_000).flat_map(|number| subscribe(&number.to_string())).collect();
     for (number, is_new, before) in [(0, false, &[][..]), (1, false, &many), (2, true, &[])] {
         post(&format!("nobody/{number}"));
         is_reached.recv_timeout(PATIENCE).unwrap();
         if is_new {
-            subscriber = connect();
-            subscriber.write_all(&handshake()).unwrap();
+            subscriber = RawPeer::connect(&endpoint);
+            subscriber.send_all(&handshake("SUB").concat());
         }
         let topic = format!("late/{number}");
-        subscriber.write_all(&[before, &subscribe(&topic)].concat()).unwrap();
+        subscriber.send_all(&[before, &subscribe(&topic)].concat());
         post(&topic);
         go_on.send(()).unwrap();
-        let expected = [&[1, u8::try_from(topic.len()).unwrap()], topic.as_bytes(), b"\0\x01x"].concat();
-        let mut received = vec![0; if is_new { answer.len() } else { 0 } + expected.len()];
-        subscriber.read_exact(&mut received).unwrap();
-        assert!(received.ends_with(&expected), "{topic}");
+        if is_new {
+            subscriber.receive_greeting();
+        }
+        assert_eq!(subscriber.receive_message(), [topic.as_bytes(), b"x"]);
     }
     assert_eq!(bus.counters().subscribers.unsubscribed, Some(3));
 }

@@ -9,7 +9,8 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Pub
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::terms::limits::Limits;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+use crate::support::{PATIENCE, eventually};
+
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
 /// A subscriber that binds, like the publishers' side of a hub. Its context ends with it, so that its port is free
@@ -23,7 +24,7 @@ impl Hub {
     pub(crate) fn at(url: &str, receive_hwm: i32) -> Self {
         let socket = subscribed(receive_hwm);
         // The I/O thread of a hub that has just ended closes the port later.
-        eventually(url, || socket.bind(url).is_ok());
+        eventually(url, || socket.bind(url).ok());
         let url = socket.get_last_endpoint().unwrap().unwrap();
         Self { socket, url }
     }
@@ -105,18 +106,15 @@ impl Running {
     /// Waits for the event `Connected`, and returns its endpoint. A socket sends its subscriptions only while a thread
     /// calls libzmq with that socket, so this calls it for `hub`.
     pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
-        let mut connected = None;
         eventually("the event Connected", || {
             hub.socket.get_events().unwrap();
-            match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(BusEvent::Link(endpoint, Ok(()))) => connected = Some(endpoint),
+            match self.events.try_recv() {
+                Ok(BusEvent::Link(endpoint, Ok(()))) => Some(endpoint),
                 // The reason why an endpoint is still not connected, or nothing yet.
-                Ok(BusEvent::Link(_, Err(_))) | Err(_) => {}
+                Ok(BusEvent::Link(_, Err(_))) | Err(_) => None,
                 Ok(event) => panic!("{event:?} instead of Connected"),
             }
-            connected.is_some()
-        });
-        connected.unwrap()
+        })
     }
 
     pub(crate) fn publish(&self, number: u32) {
@@ -161,12 +159,4 @@ fn padded(number: u32, padding: usize) -> Vec<u8> {
 
 pub(crate) fn number_in(payload: &[u8]) -> u32 {
     u32::from_le_bytes(payload[..4].try_into().unwrap())
-}
-
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
-        thread::yield_now();
-    }
 }

@@ -11,8 +11,8 @@ use adapter_gateway::bus::{Bus, BusConfig, HubEndpoints, Unavailable};
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::zmtp::{self, GREETING, SUBSCRIBE_TO_EVERYTHING, SocketRole};
 
-use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually, hub, number_in, receive, start, subscribed};
-use crate::lateness::Lateness;
+use super::rig::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed};
+use crate::support::{Lateness, PATIENCE, eventually};
 
 /// What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
 #[test]
@@ -78,7 +78,7 @@ fn a_bus_that_is_dropped_gives_its_ports_back() {
     let bus = start_at([any_port(), any_port(), any_port()]).unwrap();
     let endpoints = <[_; 3]>::try_from(bus.bound().to_vec()).unwrap();
     drop(bus);
-    eventually("the ports are free", || start_at(endpoints.clone()).is_ok());
+    eventually("the ports are free", || start_at(endpoints.clone()).ok());
 }
 
 /// A thread that never comes back stands for one that waits for libzmq.
@@ -95,7 +95,7 @@ fn a_bus_whose_thread_never_ends_is_left_behind() {
     let bus = bus.unwrap();
     eventually("the callback", || {
         hub.socket.get_events().unwrap();
-        called.try_recv().is_ok()
+        called.try_recv().ok()
     });
     let publisher = bus.publisher();
     publisher.publish(TOPIC, b"{}".into()).unwrap();

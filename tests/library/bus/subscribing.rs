@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use adapter_gateway::commands::{Received, Subscriber};
 
-use super::rig::{PATIENCE, Running, eventually, hub, hub_at, number_in};
+use super::rig::{Running, hub, hub_at, number_in};
+use crate::support::{PATIENCE, bound_socket, eventually};
 
 fn subscriber(running: &Running) -> Subscriber {
     Subscriber::connect(&[running.subscribers_side().clone()], &[]).unwrap()
@@ -33,15 +34,13 @@ fn messages_pass_over_ipv6() {
 
 #[test]
 fn a_message_of_another_shape_is_reported() {
-    let socket = zmq::Context::new().socket(zmq::PUB).unwrap();
-    socket.bind("tcp://127.0.0.1:*").unwrap();
-    let url = socket.get_last_endpoint().unwrap().unwrap();
+    let (socket, url) = bound_socket(zmq::PUB, "tcp://127.0.0.1:*");
     let mut subscriber = Subscriber::connect(&[url.parse().unwrap()], &[]).unwrap();
     eventually("a message arrives", || {
         socket.send_multipart(["a", "b", "c"], 0).unwrap();
         let received = subscriber.recv(Duration::from_millis(5));
         assert!(matches!(received, None | Some(Received::Malformed { frames: 3 })), "{received:?}");
-        received.is_some()
+        received
     });
 }
 

@@ -10,7 +10,8 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Una
 use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, PATIENCE, TOPIC, any_port, connecting, eventually, subscribed};
+use super::rig::{Hub, TOPIC, any_port, connecting, subscribed};
+use crate::support::{PATIENCE, eventually};
 
 /// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
 fn switches(task: &str) -> u64 {
@@ -36,13 +37,11 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
         sender.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
     })
     .unwrap();
-    let mut id = None;
-    eventually("the bus is connected", || {
+    let id = eventually("the bus is connected", || {
         hub.socket.get_events().unwrap();
-        id = ids.recv_timeout(Duration::from_millis(1)).ok();
-        id.is_some()
+        ids.try_recv().ok()
     });
-    (bus, id.unwrap())
+    (bus, id)
 }
 
 /// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A
@@ -64,7 +63,7 @@ fn an_idle_thread_never_wakes_up() {
     bus.publisher().wake();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
-    eventually("the thread stays parked", || rests(&id, 0));
+    eventually("the thread stays parked", || rests(&id, 0).then_some(()));
 }
 
 /// The subscriber that does not read is a hub that the bus connects to, or one of the hub that it runs. In the second
@@ -87,9 +86,9 @@ fn a_stalled_thread_does_not_spin() {
         eventually("the bus is stalled", || {
             let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
             publisher.wake();
-            publisher.available() == Err(Unavailable::Stalled)
+            (publisher.available() == Err(Unavailable::Stalled)).then_some(())
         });
-        eventually("the thread waits for room", || rests(&id, 5));
+        eventually("the thread waits for room", || rests(&id, 5).then_some(()));
     }
 }
 
@@ -109,7 +108,7 @@ fn no_subscription_is_left_unread() {
         };
         let _subscribers: Vec<_> = bus.bound().iter().zip(&parts).map(connect).collect();
         eventually("all subscriptions are counted", || {
-            bus.counters().subscribers.subscriptions == Some(PREFIXES as u64)
+            (bus.counters().subscribers.subscriptions == Some(PREFIXES as u64)).then_some(())
         });
     }
 }

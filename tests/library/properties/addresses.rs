@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use adapter_gateway::bus::Endpoint;
 use adapter_gateway::cli::{ListenAddress, TcpAddress};
 
-/// The longest path of a Unix socket.
 const PATH_BYTES: usize = 107;
 
 /// The input is read as it stands, and behind each of the words that an address begins with.

@@ -1,6 +1,6 @@
 //! The answers of a connection without a clock.
 
-pub(crate) use super::answer::Answer;
+pub(crate) use crate::support::answer::Answer;
 
 /// Reads all of `wire`, and leaves interim answers out. Panics at the first byte that is not as RFC 9112 §4 has it.
 pub(crate) fn read(mut wire: &[u8]) -> Vec<Answer> {

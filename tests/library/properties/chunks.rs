@@ -3,13 +3,12 @@
 use adapter_gateway::http::h1::SyntaxFault;
 use adapter_gateway::http::h1::chunked::ChunkedDecoder;
 
-use super::compare::assert_same;
 use super::pieces::ways;
+use crate::support::compare::assert_same;
 
 /// A body, and the bytes of the input that it took.
 type Body = (Vec<u8>, usize);
 
-/// A chunked body, and whatever follows it.
 pub(crate) fn chunked(input: &[u8]) {
     let [whole, bytewise, thirds] = ways(input).map(|pieces| decode(&pieces));
     assert_same("byte by byte", &bytewise, &whole);
@@ -86,9 +85,12 @@ fn skip_blanks(bytes: &[u8]) -> &[u8] {
 
 /// Returns what follows a `token` (RFC 9110 §5.6.2).
 fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
-    let tchar = |byte: &&u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let token = bytes.iter().take_while(tchar).count();
+    let token = bytes.iter().take_while(|byte| is_tchar(byte)).count();
     (token > 0).then(|| &bytes[token..])
+}
+
+pub(super) fn is_tchar(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
 /// Returns what follows a quoted string (RFC 9110 §5.6.4) whose first quotation mark was read.

@@ -1,27 +1,25 @@
 //! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
-use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::{Check, Rules, Vocabulary};
-use adapter_gateway::terms::limits;
 
 use super::answers;
-use super::compare::assert_same;
 use super::connection::{End, Outcome, TestConnection, Through, run, whole};
 use super::context::Limits;
 use super::pieces::ways;
+use crate::support::compare::assert_same;
 
 /// Returns limits so small that a short input meets them.
 fn tight() -> Limits {
-    let small = limits::Limits { head_bytes: 160, body_bytes: 80, ..limits::Limits::DEFAULT };
-    let policy = Policy { limits: small, ..Policy::default() };
-    Limits { policy, buffered_bytes: 60, queue: 3, ..Limits::default() }
+    let mut tight = Limits { buffered_bytes: 60, queue: 3, ..Limits::default() };
+    (tight.policy.limits.head_bytes, tight.policy.limits.body_bytes) = (160, 80);
+    tight
 }
 
 /// Returns limits under which the messages of the known topics are published in the newer vocabulary.
 fn translating() -> Limits {
-    let rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
-    let policy = Policy { rules, ..Policy::default() };
-    Limits { policy, ..Limits::default() }
+    let mut translating = Limits::default();
+    translating.policy.rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
+    translating
 }
 
 /// A connection, ended in each of the ways in which it can end.

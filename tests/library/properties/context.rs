@@ -40,7 +40,6 @@ pub(crate) struct Limits {
     pub(crate) queue: usize,
     pub(crate) unavailable: Option<Unavailable>,
     pub(crate) token: Option<&'static str>,
-    /// Whether the connection is one of a Unix socket.
     pub(crate) is_unix: bool,
 }
 

@@ -5,13 +5,12 @@ use adapter_gateway::http::h1::fields::{EmptyHost, Framing};
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use adapter_gateway::http::h1::{RequestFault, Version};
 
-use super::chunks::take_line;
+use super::chunks::{is_tchar, take_line};
 use super::pieces::ways;
 
 /// `--max-head` of these properties: short, so that the limit is met.
 const HEAD_BYTES: usize = 2 * 1024;
 
-/// A head, and whatever follows it.
 pub(crate) fn head(input: &[u8]) {
     let [whole, bytewise, thirds] = ways(input).map(|pieces| search(&pieces));
     assert_eq!(whole, bytewise, "byte by byte");
@@ -111,8 +110,7 @@ fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
 fn field(line: &[u8]) -> (String, &[u8]) {
     let colon = line.iter().position(|&byte| byte == b':').expect("a colon");
     let (name, value) = (&line[..colon], &line[colon + 1..]);
-    let tchar = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    assert!(!name.is_empty() && name.iter().all(tchar), "{}", name.escape_ascii());
+    assert!(!name.is_empty() && name.iter().all(is_tchar), "{}", name.escape_ascii());
     (String::from_utf8(name.to_ascii_lowercase()).unwrap(), value.trim_ascii())
 }
 

@@ -7,17 +7,11 @@
 #![allow(dead_code, reason = "each of these uses a part of it")]
 #![allow(unused_imports, reason = "likewise")]
 
-#[path = "../../support/answer.rs"]
-pub(crate) mod answer;
 pub(crate) mod answers;
-#[path = "../../support/compare.rs"]
-pub(crate) mod compare;
 pub(crate) mod connection;
 pub(crate) mod context;
 pub(crate) mod peers;
 pub(crate) mod pieces;
-#[path = "../../support/topics.rs"]
-mod topics;
 
 mod addresses;
 mod chunks;

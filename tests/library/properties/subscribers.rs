@@ -11,7 +11,6 @@ const PLACES: [u8; 4] = [0, 63, 64, 255];
 /// The longest prefix in bytes, before it is repeated.
 const PREFIX_BYTES: usize = 15;
 
-/// A place, and a prefix that it subscribes to.
 type Entry = (u8, Vec<u8>);
 
 /// A step is a byte that says who does what, a byte with the length of a prefix, and the prefix. The prefix is the

@@ -5,7 +5,7 @@ use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Voc
 use serde_json::{Map, Value};
 
 use super::context::Published;
-use super::topics::{Topic, field_in};
+use crate::support::topics::{Topic, field_in};
 
 /// A body is a message in every vocabulary or in none, and what is published differs in the names alone.
 pub(crate) fn in_every_vocabulary(

@@ -1,6 +1,5 @@
 //! Requests as bytes, for the tests that make their own.
 
-/// A message of a known topic.
 pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
 
 /// The target of the endpoint, with the token.
@@ -17,12 +16,10 @@ pub(crate) fn request(method: &str, target: &str, lines: &[u8], rest: &[u8]) -> 
     [head.as_bytes(), lines, b"\r\n", rest].concat()
 }
 
-/// Returns a `Content-Length` line.
 pub(crate) fn length(bytes: usize) -> Vec<u8> {
     format!("Content-Length: {bytes}\r\n").into_bytes()
 }
 
-/// Returns a request with a body of known length.
 pub(crate) fn post(body: &[u8]) -> Vec<u8> {
     post_to(TARGET, body)
 }

@@ -16,9 +16,8 @@ use adapter_gateway::message::{Check, Encoding, Vocabulary};
 
 use crate::properties::connection::{End, Outcome};
 use crate::properties::context::Limits;
-use crate::recorded::Recorded;
+use crate::support::recorded::Recorded;
 
-/// Returns the limits of a connection.
 pub(crate) fn limits(recorded: &Recorded) -> Limits {
     let mut limits = Limits::default();
     for (name, value) in recorded.limits() {
@@ -44,7 +43,6 @@ pub(crate) fn limits(recorded: &Recorded) -> Limits {
     limits
 }
 
-/// Returns the outcome, in lines.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut published = outcome.published.iter();
     let told = outcome.answers.iter().map(|answer| {

@@ -5,7 +5,7 @@
 
 use super::expectation::{limits, render};
 use crate::properties::connection::{Outcome, Through, run, split, whole};
-use crate::recorded::{FOLDERS, Recorded};
+use crate::support::recorded::{FOLDERS, Recorded};
 
 /// Compares the outcomes with what is written, and shows all that differ at once.
 fn compare(folder: &str, mut connections: Vec<Recorded>) {
@@ -26,7 +26,6 @@ fn compare(folder: &str, mut connections: Vec<Recorded>) {
     );
 }
 
-/// Returns the outcome of every split of a connection.
 fn every_split(case: &Recorded) -> impl Iterator<Item = (String, Outcome)> {
     let (bytes, limits) = (&case.bytes, limits(case));
     let bytewise = [Through::Input, Through::BodySpace]

@@ -1,9 +1,7 @@
 //! `100 Continue` (RFC 9110 §10.1.1): it is sent once the head has passed every check, and never for a body that the
 //! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
 
-use adapter_gateway::http::policy::Policy;
 use adapter_gateway::message::publish::Unavailable;
-use adapter_gateway::terms::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};
@@ -47,9 +45,8 @@ fn is_not_sent_to_http_1_0_nor_for_a_body_that_has_begun_or_is_empty() {
 
 #[test]
 fn is_not_sent_once_the_head_was_refused() {
-    let small = limits::Limits { body_bytes: 5, ..limits::Limits::DEFAULT };
-    let policy = Policy { limits: small, ..Policy::default() };
-    let small = Limits { policy, ..Limits::default() };
+    let mut small = Limits::default();
+    small.policy.limits.body_bytes = 5;
     let full = Limits { buffered_bytes: 5, ..Limits::default() };
     let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };
     let fine = head(TARGET, &length(MESSAGE.len()));

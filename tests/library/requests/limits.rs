@@ -2,13 +2,12 @@
 
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::TARGET_BYTES;
-use adapter_gateway::http::policy::Policy;
 use adapter_gateway::terms::limits;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
-use crate::properties::compare::assert_same;
 use crate::properties::connection::{Through, run, whole};
 use crate::properties::context::Limits;
+use crate::support::compare::assert_same;
 
 /// Returns the status of the only answer to `bytes`, which is the same whole and in pieces of several sizes.
 #[track_caller]
@@ -39,9 +38,8 @@ fn head_bytes() {
 /// Each byte is read once, also byte by byte: if the head were read from its start each time, this would take hours.
 #[test]
 fn a_long_head_costs_no_more_for_its_pieces() {
-    let limits = limits::Limits { head_bytes: 1024 * 1024, ..limits::Limits::DEFAULT };
-    let policy = Policy { limits, ..Policy::default() };
-    let limits = Limits { policy, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.policy.limits.head_bytes = 1024 * 1024;
     let head = padded(limits.policy.limits.head_bytes - 1_000);
     assert_eq!(run(&limits, head.chunks(1), Through::Input).answers[0].status, 200);
 }

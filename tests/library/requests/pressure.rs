@@ -6,9 +6,9 @@ use adapter_gateway::terms::limits;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;
-use crate::properties::compare::{assert_same, assert_same_bytes};
 use crate::properties::connection::{End, NOTHING, TestConnection, Through, run, whole};
 use crate::properties::context::Limits;
+use crate::support::compare::assert_same;
 
 /// The answers to one call are bounded, however many requests follow.
 #[test]
@@ -54,7 +54,7 @@ fn long_pipelines_lose_nothing() {
     let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [200, 404, 200].repeat(1_000));
     for (at, published) in outcome.published.iter().enumerate() {
-        assert_same_bytes(at, &published.payload, format!(r#"{{"number":{}}}"#, at / 2).as_bytes());
+        assert_eq!(String::from_utf8_lossy(&published.payload), format!(r#"{{"number":{}}}"#, at / 2));
     }
     for step in [1_021, 4_096, 65_536] {
         let stepwise = run(&Limits::default(), requests.chunks(step), Through::BodySpace);

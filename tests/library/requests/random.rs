@@ -7,10 +7,10 @@ use proptest::sample::{Index, select};
 use adapter_gateway::http::connection::Waiting;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
-use crate::properties::compare::assert_same;
 use crate::properties::connection::{End, Outcome, Through, run, whole};
 use crate::properties::context::Limits;
 use crate::properties::{self, decode};
+use crate::support::compare::assert_same;
 
 /// One request: one that leaves the connection open, or now and then one that does not.
 fn one() -> impl Strategy<Value = Vec<u8>> {
@@ -34,7 +34,6 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns a request with a version that closes the connection behind it.
 fn http_1_0() -> Vec<u8> {
     String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes()
 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
+use crate::support::subscriber::text;
 use crate::support::{
     Fixture, Gateway, Message, Process, Subscriber, Terminal, Transcript, binary, bound_socket, eventually,
     ipc_endpoint,
@@ -131,7 +132,7 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     let mut send = Process::spawn(send_to(&gateway, "http").stdin(reader));
     writer.write_all(lines(100).as_bytes()).unwrap();
     eventually("it is announced", || send.transcript().stderr.contains("503 bus-not-connected").then_some(()));
-    let subscriber = Subscriber::bound_at(directory);
+    let subscriber = Subscriber::bound_with(directory, text);
     for number in 1..=100 {
         assert_eq!(subscriber.next(), numbered(number));
     }
@@ -164,7 +165,7 @@ fn a_terminal_sees_the_progress_and_the_summary() {
     let mut command = send_to(&fixture.gateway, "http");
     command.stdin(reader);
     let stderr = Stdio::from(terminal.stream());
-    let mut send = Process::spawn_with_streams(&mut command, Stdio::null(), stderr, |_| false);
+    let mut send = Process::spawn_with_streams(&mut command, Stdio::null(), stderr);
     // The progress is shown a while after the start.
     let mut shown = 0;
     let started = Instant::now();

@@ -40,7 +40,8 @@ fn a_port_without_zeromq_is_not_a_hub() {
 
 #[test]
 fn every_answer_has_a_date() {
-    let (fixture, mut client) = Fixture::start_with_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let target = fixture.gateway.target();
     for target in [target.as_str(), "/", "/api/message"] {
         let asked = SystemTime::now();

@@ -33,7 +33,6 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Returns the defaults.
     pub(super) fn new() -> Self {
         let token = token("of-the-test");
         Self {
@@ -94,7 +93,6 @@ impl Builder {
         self.arguments(["--listen", "fd:3"]).stdin(stdin).after("exec 3<&0 </dev/null")
     }
 
-    /// Starts the gateway after this script.
     pub(crate) fn after(mut self, script: &str) -> Self {
         self.script = Some(script.to_owned());
         self
@@ -127,10 +125,9 @@ impl Builder {
 
     /// Starts the gateway where the kernel answers `io_uring_setup` with this error.
     pub(crate) fn io_uring_refused_with(self, errno: Errno) -> Self {
-        self.refused(Refusal::of_io_uring(errno))
+        self.refused(Refusal { call: libc::SYS_io_uring_setup, argument: None, errno })
     }
 
-    /// Starts the gateway where the kernel refuses a system call.
     pub(crate) fn refused(mut self, refusal: Refusal) -> Self {
         self.refusal = Some(refusal);
         self
@@ -148,7 +145,6 @@ impl Builder {
         self
     }
 
-    /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
         self
@@ -169,13 +165,11 @@ impl Builder {
         self
     }
 
-    /// Gives the gateway this stderr, which the test reads itself.
     pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
         self.stderr = stderr.into();
         self
     }
 
-    /// Starts the gateway and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
         self.spawn_beside(SettingsFile::absent())
     }
@@ -187,8 +181,7 @@ impl Builder {
         }
         let mut command = self.command(&settings);
         command.stdin(self.stdin);
-        let (stdout, stderr) = (self.stdout, self.stderr);
-        let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, |_line| false);
+        let spawn = || Process::spawn_with_streams(&mut command, self.stdout, self.stderr);
         let process = match self.refusal {
             None => spawn(),
             Some(refusal) => refusal.during(spawn),
@@ -210,7 +203,6 @@ impl Builder {
         gateway
     }
 
-    /// Starts the gateway with the directory of these settings and waits until it accepts requests.
     pub(crate) fn start_beside(self, settings: SettingsFile) -> Gateway {
         let mut gateway = self.spawn_beside(settings);
         gateway.wait_listening();
@@ -240,7 +232,16 @@ impl Builder {
     }
 
     fn command(&self, settings: &SettingsFile) -> Command {
-        let mut command = binary();
+        let mut command = match self.user {
+            None => binary(),
+            Some(id) => {
+                let program = settings.config_home().join("adapter-gateway");
+                copy_binary(&program);
+                let mut command = Command::new(program);
+                command.uid(id).gid(id);
+                command
+            }
+        };
         command.arg("serve");
         if self.scheme == "http" {
             command.arg("--plain");
@@ -265,19 +266,6 @@ impl Builder {
         if let Some((path, file)) = &self.file_at {
             command = with_file_at(path, file, &command);
         }
-        if let Some(id) = self.user {
-            command = self.as_user(id, &command, settings);
-        }
         command
-    }
-
-    /// Returns the command for another user, with a copy of the program.
-    fn as_user(&self, id: u32, command: &Command, settings: &SettingsFile) -> Command {
-        let program = settings.config_home().join("adapter-gateway");
-        copy_binary(&program);
-        let mut copied = Command::new(program);
-        copied.args(command.get_args()).uid(id).gid(id);
-        copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        copied
     }
 }

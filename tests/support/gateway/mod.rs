@@ -45,7 +45,6 @@ pub(crate) struct Stopped {
 }
 
 impl Gateway {
-    /// Returns a builder with the defaults.
     pub(crate) fn serve() -> Builder {
         Builder::new()
     }
@@ -130,7 +129,6 @@ impl Gateway {
         client
     }
 
-    /// Checks that each of these clients is served.
     pub(crate) fn serve_each<'c, S: Read + Write + 'c>(&self, clients: impl IntoIterator<Item = &'c mut Client<S>>) {
         clients.into_iter().for_each(|client| client.exchange(&self.request(FINE)).assert_accepted());
     }
@@ -184,7 +182,6 @@ impl Gateway {
         eventually(&format!("{name}: {wanted}"), || Some(self.stats()).filter(|stats| stats[name] == wanted))
     }
 
-    /// Returns what it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
     }
@@ -267,7 +264,6 @@ impl Drop for Gateway {
     }
 }
 
-/// Returns whether this is an event of that name.
 pub(crate) fn is_event(event: &Value, name: &str) -> bool {
     event["event"] == name
 }

@@ -10,7 +10,6 @@ use adapter_gateway::zmtp::{BATCH_BYTES, Exchange, MAX_SUBSCRIBERS, Origin, Plac
 
 use model::{Model, Wire};
 
-/// The most subscribers at the same time.
 const PLACES: u8 = 4;
 
 const TOPICS: [&[u8]; 4] = [b"a", b"ab", b"abc", b"b"];
@@ -62,12 +61,10 @@ pub(crate) fn exchange(input: &[u8]) {
     world.end();
 }
 
-/// The exchange, and a model that takes the same steps.
 struct World {
     exchange: Exchange,
     model: Model,
     now: Duration,
-    /// The number of messages so far.
     taken: usize,
 }
 

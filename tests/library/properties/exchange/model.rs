@@ -31,7 +31,6 @@ impl Wire {
         self.before_payload.len() + self.payload.len()
     }
 
-    /// Checks that these are all bytes of the message.
     pub(super) fn check_bytes(&self, parts: [&[u8]; 2]) {
         assert_eq!(self.len(), parts[0].len() + parts[1].len());
         let expected = [&self.before_payload, self.payload];
