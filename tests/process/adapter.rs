@@ -4,11 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 
-use serde_json::Value;
-
-use crate::support::PATIENCE;
 use crate::support::subscriber::Decode;
-use crate::support::{Message, POLL_INTERVAL, Subscriber, Task};
+use crate::support::*;
 
 /// A thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
 pub(crate) struct Adapter {

@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::adapter::{Adapter, Command, Data, State, Status, Vocabularies};
 use crate::support::subscriber::{Decode, msgpack, text};
-use crate::support::{Gateway, Request};
+use crate::support::*;
 
 const EIM: &str = "extension_eim";
 const OTHER: &str = "extension_other";

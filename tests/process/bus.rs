@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::support::net::tcp_sockets;
-use crate::support::{Gateway, Message, Subscriber, bound_socket, eventually, ipc_endpoint, temporary_endpoint};
+use crate::support::*;
 
 #[test]
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {

@@ -4,12 +4,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::support::{
-    ANY_PORT, Gateway, Lateness, Message, Subscriber, bound_socket, dead_endpoint, eventually, free_address,
-    ipc_endpoint, is_event,
-};
+use crate::support::*;
 
 /// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
 /// part of a second.

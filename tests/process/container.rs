@@ -2,12 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;
 
-use crate::support::{
-    Client, Process, Request, SettingsFile, binary, enabled, enabled_settings, eventually, io_mode, skip, token,
-};
+use crate::support::*;
 
 /// Makes a read-only view of the file system at `$ROOT`, and mounts `$SOURCE` at `$TARGET` in it, to be written.
 const READ_ONLY_ROOT: &str = r#"

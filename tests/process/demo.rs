@@ -3,13 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 
-use rustix::process::Signal;
-use serde_json::Value;
-
 use crate::support::full_pipe::FullPipe;
 use crate::support::peer::message;
 use crate::support::process::after;
-use crate::support::{Client, Process, RawPeer, Request, Terminal, binary, io_mode, run, skip};
+use crate::support::*;
 
 const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 

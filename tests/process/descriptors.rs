@@ -3,13 +3,10 @@
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::process::{Signal, geteuid};
+use rustix::process::geteuid;
 
 use crate::support::process::after;
-use crate::support::{
-    Builder, FINE, Gateway, PATIENCE, Process, RawClient, Transcript, binary, descriptors, enabled_settings,
-    eventually, skip,
-};
+use crate::support::*;
 
 /// The most descriptors that a start with four workers takes.
 const ENOUGH: usize = 128;

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::support::process::{Refusal, after, binary, copy_binary, with_file_at};
-use crate::support::{Transcript, mode, run, set_mode, side_by_side, skip};
+use crate::support::*;
 
 /// Runs the command, which must end with this status.
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {

@@ -7,13 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::Signal;
 
 use crate::settings::status_with;
-use crate::support::{
-    Builder, FINE, Gateway, HangingFolder, Process, SettingsFile, disabled, enabled, enabled_settings, eventually,
-    free_address, is_event, refuses, run, skip, token,
-};
+use crate::support::*;
 
 const SILENT: &str = "does not answer";
 

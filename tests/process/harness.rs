@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use crate::support::{Client, Request};
+use crate::support::*;
 
 /// Starts a server that sends `answers` on one connection, whatever the client sends, and closes it.
 fn server(answers: &'static str) -> SocketAddr {

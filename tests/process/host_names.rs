@@ -4,11 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
-
-use crate::support::{
-    ANY_PORT, Builder, Gateway, Message, PATIENCE, Subscriber, eventually, free_address, is_event, skip, socket,
-};
+use crate::support::*;
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;

@@ -7,14 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::net::sockopt::socket_acceptconn;
-use rustix::process::Signal;
 use socket2::Socket;
 
 use crate::support::gateway::UNIX_URL;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
-use crate::support::{
-    Client, FINE, Gateway, Message, Subscriber, accept_connection, descriptors, eventually, side_by_side,
-};
+use crate::support::*;
 
 /// Posts until an answer says that the connection closes. The event of the stop comes a moment before the stop.
 fn post_until_closed(client: &mut Client<Socket>, gateway: &Gateway) {

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::support::{Builder, FINE, Gateway};
+use crate::support::*;
 
 /// The errors with which container runtimes refuse: Docker with EPERM, gVisor and older kernels with ENOSYS.
 const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];

@@ -5,13 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::support::{
-    Gateway, PATIENCE, Process, Terminal, Transcript, binary, bound_socket, dead_endpoint, eventually, hub_endpoints,
-    socket,
-};
+use crate::support::*;
 
 /// Returns a publisher that receives the subscriptions of others, and its endpoint.
 fn publisher() -> (zmq::Socket, String) {

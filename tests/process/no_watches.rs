@@ -1,7 +1,7 @@
 //! The system gives no watches on files, as on a desktop whose inotify instances are used up.
 
 use crate::settings::status_with;
-use crate::support::{Gateway, refuses, token};
+use crate::support::*;
 
 /// Runs the program where it may have no inotify instance.
 const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::support::load::Shape;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
-use crate::support::{DeliveryReport, Gateway, Load, Message, POLL_INTERVAL, Subscriber, accepted};
+use crate::support::*;
 
 /// How often the gateway is replaced.
 const REPLACEMENTS: usize = 20;

@@ -1,11 +1,8 @@
 //! What `user_settings.py` means, and that the running gateway follows it.
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::geteuid;
 
-use crate::support::{
-    Client, FINE, Gateway, NOBODY, Request, SettingsFile, Transcript, disabled, enabled, eventually, free_address,
-    give_away, is_event, refuses, run, set_mode, skip, token,
-};
+use crate::support::*;
 
 /// Posts a message with this token, and returns the status of the answer.
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {

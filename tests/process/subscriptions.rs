@@ -1,10 +1,9 @@
 //! What the gateway tells of its subscribers: their number, the messages that nobody had subscribed to, and the log.
 
-use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Gateway, Message, Subscriber, bound_socket, eventually, hub_endpoints, temporary_endpoint};
+use crate::support::*;
 
 fn post(gateway: &Gateway, topic: &str) {
     gateway.post(Message::new(topic, "{}").body()).assert_accepted();

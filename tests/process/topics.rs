@@ -1,9 +1,7 @@
 //! Every message of the specification's table of topics, from HTTP to the subscriber.
 
-use serde_json::Value;
-
 use crate::support::topics::{Example, TOPICS, Topic};
-use crate::support::{Fixture, Message};
+use crate::support::*;
 
 #[test]
 fn a_payload_of_each_topic_is_published_byte_for_byte_and_one_with_a_fault_is_refused_with_a_pointer() {

@@ -8,10 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::gateway::UNIX_URL;
 use crate::support::process::Refusal;
-use crate::support::{
-    ANY_PORT, Client, FINE, Fixture, Gateway, Message, Subscriber, assert_answered_during_a_stop, dead_endpoint,
-    enabled, token,
-};
+use crate::support::*;
 
 /// A directory, and the path of a socket in it.
 fn socket_path() -> (TempDir, PathBuf) {

@@ -35,7 +35,10 @@ pub(crate) mod usage;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-// What many tests use. They need not know in which file it is.
+// What many tests use. They take it all with one line, and need not know in which file it is.
+pub(crate) use rustix::process::Signal;
+pub(crate) use serde_json::Value;
+
 pub(crate) use self::answer::Answer;
 pub(crate) use self::compare::assert_same_set;
 pub(crate) use self::fixture::Fixture;

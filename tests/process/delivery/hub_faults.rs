@@ -4,16 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::hub_process::{Deployment, HUB_MESSAGES, HubProcess};
 use crate::support::load::Posted;
 use crate::support::net::{TcpSocket, tcp_sockets};
 use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::report::{post_last, take_until};
-use crate::support::{
-    DeliveryReport, Gateway, Lateness, Load, Message, accept_connection, accepted, eventually, refused_as, take_all,
-};
+use crate::support::*;
 
 /// Answers that a load gets before a fault, and again after it.
 const SOME: usize = 2_000;

@@ -5,10 +5,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
-use crate::support::PATIENCE;
-use crate::support::{Gateway, Process, Subscriber, free_address};
+use crate::support::*;
 
 /// The environment variable that says where to run a hub: `PUBLISHERS SUBSCRIBERS`.
 const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";

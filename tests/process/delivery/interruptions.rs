@@ -4,15 +4,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::hub_process::{Deployment, HubEndpoints, HubProcess};
 use crate::support::report::{post_last, take_until};
 use crate::support::usage::peak_resident_kib;
-use crate::support::{
-    DeliveryReport, Gateway, Lateness, Load, Message, PATIENCE, Process, Subscriber, accepted, binary, ipc_endpoint,
-    refused_as, resident_kib, skip,
-};
+use crate::support::*;
 
 /// Interrupts the way to a subscriber under this load until so many requests are refused, and ends the interruption
 /// then. As many are accepted before and afterwards. `next` returns what the subscriber receives next. Returns how long

@@ -4,14 +4,12 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::hub_process::Deployment;
 use super::stopping::wait_ended;
-use crate::support::PATIENCE;
 use crate::support::load::{Outcome, message};
-use crate::support::{DeliveryReport, Fixture, Gateway, Load, Request, accepted, dead_endpoint, refused_as, take_all};
+use crate::support::*;
 
 /// Stops the gateway with SIGTERM and returns its last event.
 fn stop(gateway: &mut Gateway) -> Value {

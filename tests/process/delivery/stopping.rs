@@ -3,18 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use serde_json::Value;
-
 use super::hub_process::{Deployment, HubProcess};
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{Poster, subscribed};
 use crate::support::load::{Outcome, Posted, TOPIC};
 use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
-use crate::support::{
-    DeliveryReport, Gateway, Lateness, Load, Message, RawPeer, Subscriber, Transcript, accepted, eventually,
-    free_address, is_event, refused_as, take_all, temporary_endpoint,
-};
+use crate::support::*;
 
 const SOME: usize = 2_000;
 

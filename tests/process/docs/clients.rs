@@ -4,13 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rustix::process::{Pid, kill_process};
 
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
 use super::messages;
-use crate::support::{ANY_PORT, Gateway, PATIENCE, SettingsFile, bound_socket, enabled, side_by_side, skip, token};
+use crate::support::*;
 
 /// A client, how to find out whether it is installed, and how to run an example of it.
 struct Client {

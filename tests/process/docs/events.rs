@@ -2,14 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustix::process::Signal;
-use serde_json::Value;
-
 use super::document::{Document, quoted};
 use crate::lifecycle::readiness::events_until;
-use crate::support::{
-    ANY_PORT, Gateway, assert_same_set, bound_socket, enabled, hub_endpoints, ipc_endpoint, is_event, token,
-};
+use crate::support::*;
 
 /// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;

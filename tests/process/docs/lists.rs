@@ -20,10 +20,10 @@ use adapter_gateway::zmtp;
 use super::GATEWAY;
 use super::document::{Document, files_at, quoted, repository};
 use super::interface::Command;
-use crate::support::assert_same_set;
 use crate::support::ladder::LADDER;
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::topics::TOPICS;
+use crate::support::*;
 
 /// Returns the text that the program prints for these words.
 fn printed(program: &str, arguments: &str) -> String {

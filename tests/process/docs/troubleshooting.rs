@@ -1,10 +1,8 @@
 //! The texts that `docs/troubleshooting.md` shows are those that the program prints.
 
-use rustix::process::Signal;
-
 use super::document::Document;
 use crate::listen::listen;
-use crate::support::{Answer, Gateway, Process, bound_socket, dead_endpoint, eventually, temporary_endpoint};
+use crate::support::*;
 
 /// Returns the block of the document that shows what was seen.
 fn seen(name: &str) -> String {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::connections;
-use crate::support::{FINE, Gateway, RawClient, descriptors, eventually, raise_descriptors, resident_kib};
+use crate::support::*;
 
 /// Connections that are abandoned before the descriptors and the memory are looked at for the first time.
 const FIRST: usize = 200;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{assert_idle, take_all_descriptors};
-use crate::support::{FINE, Gateway, RawClient, eventually, limit_descriptors};
+use crate::support::*;
 
 /// How long to wait for an answer that must not come.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);

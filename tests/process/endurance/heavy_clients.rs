@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::Shutdown;
 
-use crate::support::{FINE, Gateway, RawClient, Task, eventually, is_over, raise_descriptors, resident_kib};
+use crate::support::*;
 
 /// Clients that each announce a large body.
 const CLIENTS: usize = 1_000;

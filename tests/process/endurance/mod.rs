@@ -10,7 +10,7 @@ mod slow_clients;
 use std::time::{Duration, Instant};
 
 use crate::support::usage::highest_descriptor;
-use crate::support::{Client, Gateway, cpu_ticks, descriptors, limit_descriptors};
+use crate::support::*;
 
 /// The most clock ticks of 10 ms that an idle gateway may use in two seconds, for the stats that were requested and a
 /// timer. A gateway that loops without waiting uses up to 100 ticks a second.

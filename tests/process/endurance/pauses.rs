@@ -4,10 +4,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use crate::support::usage::sleeps;
-use crate::support::{FINE, Gateway, PATIENCE, RawClient, eventually};
+use crate::support::*;
 
 /// Longer than each deadline of the gateway.
 const PAUSE: Duration = Duration::from_millis(1_500);

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{random_subscriptions, subscribed, with_subscriptions};
-use crate::support::{
-    Gateway, Message, Random, RawClient, RawPeer, eventually, hub_endpoints, resident_kib, side_by_side, socket,
-};
+use crate::support::*;
 
 /// Messages that wait.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::connections;
-use crate::support::{FINE, Gateway, PATIENCE, RawClient, SHORTEST_TIMEOUT, side_by_side};
+use crate::support::*;
 
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);

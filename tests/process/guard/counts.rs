@@ -4,12 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::rig::{OWN_TOPIC, Rig, SIDES};
 use super::traffic::{Poster, subscribed};
 use crate::delivery::stopping::{count, stop_within};
-use crate::support::{Gateway, RawPeer, Subscriber, Task, eventually, is_event, side_by_side};
+use crate::support::*;
 
 /// The longest time that a stop may take on an idle machine, with a drain time of a second.
 const STOP: Duration = Duration::from_secs(5);

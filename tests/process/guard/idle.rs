@@ -8,10 +8,7 @@ use rustix::io::Errno;
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::endurance::take_all_descriptors;
 use crate::support::process::Refusal;
-use crate::support::{
-    Client, Gateway, Message, RawClient, RawPeer, Subscriber, Task, cpu_ticks, eventually, hub_endpoints, is_over,
-    limit_descriptors, raise_descriptors, side_by_side,
-};
+use crate::support::*;
 
 /// The ports whose peers are watched.
 const PORTS: [(Side, Transport); 3] =

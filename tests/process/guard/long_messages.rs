@@ -3,12 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, PROBE_TIMEOUT, Rig, SEND_TIMEOUT, Side, Transport};
 use super::traffic::{assert_received, number, payload, subscribed};
 use crate::support::peer::message;
-use crate::support::{Gateway, MORE, RawPeer, frame, frame_head};
+use crate::support::*;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::rig::{Rig, Side, Transport};
 use super::traffic::{Poster, assert_received, number, payload};
 use crate::support::peer::message;
-use crate::support::{Message, RawPeer, Subscriber, Task};
+use crate::support::*;
 
 /// Messages of each of four senders.
 const MESSAGES: u32 = 500;

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, Rig, SEND_TIMEOUT};
 use super::traffic::{Poster, assert_received, number, payload, subscribed};
 use crate::support::peer::{message, whole_messages};
-use crate::support::{Message, RawPeer, Task, eventually, is_over};
+use crate::support::*;
 
 const MIB: usize = 1 << 20;
 

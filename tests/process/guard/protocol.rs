@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};
-use crate::support::{Form, Message, PATIENCE, RawPeer, frame, side_by_side, subscribe};
+use crate::support::*;
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);

@@ -3,9 +3,7 @@
 
 use super::rig::{PROBE_TIMEOUT, Rig, Side, Transport};
 use crate::support::peer::message;
-use crate::support::{
-    Gateway, MORE, Message, RawPeer, Subscriber, eventually, frame, frame_head, hub_endpoints, socket,
-};
+use crate::support::*;
 
 /// The default of `--max-body`.
 const BODY_BYTES: usize = 1 << 20;

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::PATIENCE;
 use crate::support::peer::{self};
-use crate::support::{Builder, Gateway, Message, RawPeer, Subscriber, free_address, resident_kib};
+use crate::support::*;
 
 /// How much memory a gateway may gain, in KiB, whatever its peers do.
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;

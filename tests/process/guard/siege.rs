@@ -7,9 +7,7 @@ use std::time::Duration;
 use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
 use super::traffic::{random_subscriptions, with_subscriptions};
 use crate::endurance::assert_idle;
-use crate::support::{
-    FINE, Gateway, Message, Random, RawPeer, Subscriber, cpu_ticks, eventually, raise_descriptors, side_by_side,
-};
+use crate::support::*;
 
 /// Ticks of the processor in a second.
 const TICKS: u64 = 100;

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::whole_messages;
-use crate::support::{Gateway, Lateness, PATIENCE, RawPeer, Task, eventually, is_over, side_by_side};
+use crate::support::*;
 
 /// Bytes of the payloads.
 const PAYLOAD_BYTES: usize = 20_000;

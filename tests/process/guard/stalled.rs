@@ -5,7 +5,7 @@ use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SEND_TIMEOUT};
 use super::traffic::subscribed;
 use crate::delivery::stopping::count;
 use crate::support::peer::message;
-use crate::support::{Message, RawPeer, eventually, handshake, side_by_side};
+use crate::support::*;
 
 const MIB: usize = 1 << 20;
 

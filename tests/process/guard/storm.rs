@@ -9,9 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::peer::message;
-use crate::support::{
-    Form, Gateway, MORE, Random, frame, frame_head, handshake, io_mode, raise_descriptors, side_by_side, subscribe,
-};
+use crate::support::*;
 
 /// The environment variable that says how many connections are made to each port.
 const CONNECTIONS: &str = "GUARD_CONNECTIONS";

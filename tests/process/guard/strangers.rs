@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use super::rig::{Endpoints, OWN_TOPIC, Rig, SIDES, Side, Transport};
-use crate::support::{Gateway, Message, Process, RawPeer, eventually, handshake, side_by_side, skip};
+use crate::support::*;
 
 /// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
 fn v1_message(topic: &str, payload: &str) -> Vec<u8> {

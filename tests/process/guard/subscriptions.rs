@@ -1,7 +1,7 @@
 //! Subscriptions of any number and length cost a bounded amount of memory, and nothing else.
 
 use super::rig::{Rig, Side, Transport};
-use crate::support::{Form, Random, RawPeer, side_by_side, subscribe};
+use crate::support::*;
 
 /// What one peer alone sends of each shape, in bytes: much more than may be held. And what the gateway may gain by it.
 const ALONE_BYTES: usize = 8 << 20;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::rig::Rig;
-use crate::support::{Client, Form, Gateway, Message, Random, RawPeer, Request, is_over, subscribe};
+use crate::support::*;
 
 /// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 8;

@@ -6,16 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, number, random_subscriptions, with_subscriptions};
 use crate::delivery::stopping::stop_within;
 use crate::support::peer::cancel;
-use crate::support::{
-    Form, Gateway, Lateness, Random, RawPeer, Task, eventually, handshake, is_over, raise_descriptors, side_by_side,
-    subscribe,
-};
+use crate::support::*;
 
 /// Peers that come and go together, nearly as many as the bus has places for subscribers.
 const PEERS: usize = 250;

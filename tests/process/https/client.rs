@@ -10,10 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
-use crate::support::PATIENCE;
 use crate::support::net::connect;
 use crate::support::tls::trusting;
-use crate::support::{Client, FINE, Gateway};
+use crate::support::*;
 
 /// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@ use rustls::ALL_VERSIONS;
 
 use super::client::{Connector, TlsStream, read_to_end};
 use super::rig::{Rig, self_signed_certificate};
-use crate::support::{Client, FINE, Message, Pair, Request};
+use crate::support::*;
 
 /// `statuses::recorded` shows that one follows an answer that closes.
 #[test]
@@ -15,7 +15,7 @@ fn idle_clients_get_close_notify_when_their_time_is_over_and_when_the_gateway_st
 
     let mut rig = Rig::start();
     let (mut idle, mut silent) = (rig.served_client(), rig.client());
-    rig.gateway.signal(rustix::process::Signal::TERM);
+    rig.gateway.signal(Signal::TERM);
     idle.expect_close();
     silent.expect_close();
     rig.gateway.expect_stopped();

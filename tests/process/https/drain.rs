@@ -3,13 +3,11 @@
 
 use std::io::Write;
 
-use rustix::process::Signal;
-
 use super::rig::Rig;
 use crate::support::load::Shape;
 use crate::support::net::connect;
 use crate::support::report::assert_nothing_is_lost_by_a_stop;
-use crate::support::{Answer, Client, FINE, Load, assert_answered_during_a_stop, disabled, eventually};
+use crate::support::*;
 
 /// How many threads post.
 const CLIENTS: usize = 4;

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::net::Shutdown;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{Connector, read_to_end};
 use super::rig::{Rig, self_signed_certificate};
 use crate::support::net::connect;
-use crate::support::{FINE, Pair, eventually};
+use crate::support::*;
 
 /// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
 fn hello_of_tls_1_1() -> Vec<u8> {

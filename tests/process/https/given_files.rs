@@ -6,7 +6,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use super::client::Connector;
-use crate::support::{FINE, Fixture, Gateway, NOBODY, Pair, give_away, set_mode, skip};
+use crate::support::*;
 
 #[test]
 fn every_kind_of_key_is_served() {

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use super::client::read_to_end;
 use super::rig::Rig;
 use crate::support::net::connect;
-use crate::support::{FINE, SHORTEST_TIMEOUT, descriptors, eventually, raise_descriptors, resident_kib};
+use crate::support::*;
 
 /// Clients that each send a large body.
 const CLIENTS: usize = 200;

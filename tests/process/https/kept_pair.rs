@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
 use super::self_signed::{files, settings_beside};
-use crate::support::{Builder, FINE, Gateway, NOBODY, Pair, SettingsFile, mode, set_mode, skip};
+use crate::support::*;
 
 /// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
 /// takes the settings as they are, and publishes on an endpoint that needs no file.

@@ -1,13 +1,12 @@
 //! A certificate that changes while the gateway serves.
 
-use rustix::process::Signal;
 use rustls::HandshakeKind;
 use time::OffsetDateTime;
 
 use super::client::{Connector, TlsStream};
 use super::rig::expect_certificate;
 use crate::support::pair::{PairFiles, replace};
-use crate::support::{Client, FINE, Fixture, Gateway, Pair, Subscriber, eventually};
+use crate::support::*;
 
 /// The ends of two certificates, as numbers and as the events have them.
 const FIRST_END: (i64, &str) = (2_209_086_245, "2040-01-02T03:04:05Z");

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use super::client::Connector;
 use super::self_signed::{files, settings_beside};
-use crate::support::{FINE, Gateway, Pair, assert_same_set, eventually, mode};
+use crate::support::*;
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -66,7 +66,7 @@ fn a_pair_is_renewed_while_connections_stay() {
         assert_eq!(text, *was);
     }
     // The next renewal is far away, so SIGHUP does not cause one.
-    gateway.signal(rustix::process::Signal::HUP);
+    gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
     assert_eq!(whole_chain(&certificate), renewed);
 }

@@ -8,7 +8,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
-use crate::support::{Client, FINE, Message, eventually};
+use crate::support::*;
 
 /// The kernel does not delay an acknowledgement by less (its `TCP_DELACK_MIN`).
 const SHORTEST_DELAY: Duration = Duration::from_millis(40);

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::client::{Connector, TlsStream};
-use crate::support::{Client, FINE, Fixture, Gateway, Message, Request, Subscriber};
+use crate::support::*;
 
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::client::Connector;
 use super::rig::{expect_certificate, self_signed_certificate};
 use crate::support::pair::NAMES;
-use crate::support::{Client, FINE, Fixture, Gateway, Pair, SettingsFile, disabled, enabled_settings, mode, set_mode};
+use crate::support::*;
 
 /// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {

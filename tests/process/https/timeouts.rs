@@ -7,7 +7,7 @@ use rustls::version::TLS12;
 use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
 use crate::support::http::expect_408;
-use crate::support::{FINE, Request, SHORTEST_TIMEOUT};
+use crate::support::*;
 
 #[test]
 fn a_head_or_a_body_that_does_not_end_is_answered_with_408() {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::run;
+use crate::support::*;
 
 #[test]
 fn wrong_arguments_are_2_with_a_message_on_stderr() {

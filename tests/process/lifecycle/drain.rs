@@ -2,12 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::support::load::{Outcome, Shape};
-use crate::support::{
-    ANY_PORT, Client, FINE, Fixture, Gateway, Load, accepted, assert_answered_during_a_stop, free_address, refuses,
-};
+use crate::support::*;
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {

@@ -6,9 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::process::Signal;
 
-use crate::support::{Builder, Client, FINE, Gateway, Message, RawPeer, Subscriber, free_address, temporary_endpoint};
+use crate::support::*;
 
 /// An option that binds a socket file, and the status of a start that is refused because of the file.
 type Place = (&'static str, i32);

@@ -2,11 +2,8 @@
 
 use std::net::TcpListener;
 
-use rustix::process::Signal;
-use serde_json::Value;
-
 use crate::support::gateway::assert_failed;
-use crate::support::{Gateway, Process, binary, enabled, hub_endpoints, token};
+use crate::support::*;
 
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
-use crate::support::{ANY_PORT, Client, FINE, Gateway};
+use crate::support::*;
 
 /// Port 0 is another port for each address. An address that this host lacks, such as ::1 without IPv6, is left out.
 #[test]

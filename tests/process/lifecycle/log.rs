@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::{Gateway, Terminal, enabled};
+use crate::support::*;
 
 /// Returns the text with each digit as 0.
 fn pattern(text: &str) -> String {
@@ -52,7 +52,7 @@ fn a_terminal_gets_the_log_and_no_events() {
             .stderr(Stdio::piped())
             .spawn();
         gateway.expect_log("info: listening on ");
-        gateway.signal(rustix::process::Signal::TERM);
+        gateway.signal(Signal::TERM);
         let log = gateway.finish(0).stderr;
         assert!(log.starts_with("info: ") || log.starts_with("warning: "), "{log}");
         let screen = terminal.read_to_end();

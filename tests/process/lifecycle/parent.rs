@@ -3,10 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 
-use crate::support::PATIENCE;
-use crate::support::{Process, SettingsFile, binary, enabled_settings, io_mode};
+use crate::support::*;
 
 /// A shell, the parent of the gateway.
 struct Parent {

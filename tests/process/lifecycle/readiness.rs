@@ -1,11 +1,6 @@
 //! `ready` and `not-ready`: a parent waits for one event before it posts.
 
-use serde_json::Value;
-
-use crate::support::{
-    ANY_PORT, FINE, Gateway, Message, Subscriber, bound_socket, dead_endpoint, disabled, enabled, is_event,
-    temporary_endpoint, token,
-};
+use crate::support::*;
 
 /// Returns the events up to that of this name, and of this state if there is one.
 pub(crate) fn events_until(gateway: &mut Gateway, name: &str, state: Option<&str>) -> Vec<Value> {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
-
-use crate::support::{Client, FINE, Fixture, Gateway, cpu_ticks, free_address};
+use crate::support::*;
 
 #[test]
 fn stats_are_printed_at_the_interval_of_the_option() {

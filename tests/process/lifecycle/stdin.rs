@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::endurance::assert_idle;
 use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
-use crate::support::{Builder, FINE, Gateway, Terminal, free_address};
+use crate::support::*;
 
 fn watching() -> Builder {
     Gateway::serve().arguments(["--watch-stdin"])

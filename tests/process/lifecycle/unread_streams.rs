@@ -6,14 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use serde_json::Value;
-
 use crate::settings::status_with;
-use crate::support::PATIENCE;
 use crate::support::full_pipe::{FullPipe, set_nonblocking};
 use crate::support::net::is_listening;
-use crate::support::{Client, FINE, Gateway, Subscriber, disabled, enabled, free_address, is_event, token};
+use crate::support::*;
 
 const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 

@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
-use crate::support::{
-    Gateway, PATIENCE, Process, SettingsFile, Subscriber, Transcript, disabled, enabled_settings, free_address,
-    side_by_side,
-};
+use crate::support::*;
 
 /// A server that is no gateway, and answers as a test wants.
 struct Server {

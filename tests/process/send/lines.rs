@@ -6,10 +6,7 @@ use std::time::Instant;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
 use crate::support::subscriber::text;
-use crate::support::{
-    Fixture, Gateway, Message, Process, Subscriber, Terminal, Transcript, binary, bound_socket, eventually,
-    ipc_endpoint,
-};
+use crate::support::*;
 
 #[test]
 fn one_message_is_posted_by_http_https_and_a_unix_socket() {

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::process::Command;
 
 use crate::support::settings_file::TOKEN_MARK;
-use crate::support::{Fixture, Gateway, Message, Process, SettingsFile, Transcript, binary};
+use crate::support::*;
 
 /// Returns the command with the settings of this gateway, and its address.
 fn send_to(gateway: &Gateway, scheme: &str) -> Command {

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::{file, fixture_by, lines, run, send_to, send_with};
-use crate::support::{Fixture, Gateway, SettingsFile, disabled, enabled_settings, temporary_endpoint, token};
+use crate::support::*;
 
 #[test]
 fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::ladder::{Fault, LADDER};
-use crate::support::{FINE, Fixture, Gateway, SHORTEST_TIMEOUT, accept_connection, dead_endpoint};
+use crate::support::*;
 
 /// The answer to a request with several faults is that of the fault which comes first in the table.
 #[test]

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use crate::https::client::{Connector, TlsStream};
 use crate::https::rig::self_signed_certificate;
 use crate::support::recorded::{FOLDERS, Recorded};
-use crate::support::{Answer, Client, FINE, Fixture, Gateway, side_by_side};
+use crate::support::*;
 
 /// The token of the recorded requests.
 const TOKEN: &str = "t0ken";
