@@ -1,11 +1,10 @@
 //! The transitions of the specification's section 3, driven by HTTP alone, in each vocabulary. The first transition,
 //! which enables the service itself, is in `settings`.
 
-use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::adapter::{Adapter, Command, Data, State, Status, Vocabularies};
 use crate::support::subscriber::{Decode, msgpack, text};
 use crate::support::*;
 
@@ -14,6 +13,112 @@ const OTHER: &str = "extension_other";
 const NODE: &str = "node_physical_blocks";
 /// The sender of marker messages. When a marker has arrived, all messages before it have been applied.
 const MARKER: &str = "marker";
+
+/// Whether an extension or a node runs, or what the Web UI shows of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Status {
+    Started,
+    Stopped,
+}
+
+/// The vocabularies that an adapter knows. A message with names of another one has no effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Vocabularies {
+    #[default]
+    Both,
+    Older,
+    Newer,
+}
+
+/// All that can be observed of an adapter, as a test double has it that knows the effects of section 3 of the
+/// specification and no others. The keys are the names of extensions and nodes, and the entities of devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    vocabularies: Vocabularies,
+    extensions: BTreeMap<String, Status>,
+    nodes: BTreeMap<String, Status>,
+    displayed: BTreeMap<String, Status>,
+    /// The senders and the contents that the visual-programming client has received.
+    data: Vec<[String; 2]>,
+    /// The extensions and the commands that they have received.
+    commands: Vec<[String; 2]>,
+    devices: BTreeMap<String, String>,
+}
+
+impl State {
+    /// Returns the first state of an adapter that knows these vocabularies.
+    fn installed(vocabularies: Vocabularies) -> Self {
+        let stopped = |name: &str| (name.to_owned(), Status::Stopped);
+        let extensions = BTreeMap::from([EIM, OTHER].map(stopped));
+        let displayed = extensions.clone();
+        Self { vocabularies, extensions, nodes: [stopped(NODE)].into(), displayed, ..Self::default() }
+    }
+
+    /// Applies one message. A message that names no installed extension or node has no effect.
+    fn apply(&mut self, topic: &str, payload: &Value) {
+        let knows_older = self.vocabularies != Vocabularies::Newer;
+        let knows_newer = self.vocabularies != Vocabularies::Older;
+        let older_id = knows_older.then(|| payload["node_id"].as_str()).flatten();
+        let id = older_id.or(knows_newer.then(|| payload["extension_id"].as_str()).flatten());
+        match topic {
+            "core/exts/operate" if knows_older => self.operate_extension(&payload["node_name"], payload),
+            "core/extensions/operate" if knows_newer => self.operate_extension(&payload["extension_name"], payload),
+            "core/nodes/operate" if knows_older => operate(&mut self.nodes, &payload["node_name"], payload),
+            "core/node/statu/change" if knows_older => operate(&mut self.displayed, &payload["node_name"], payload),
+            "core/extension/statu/change" if knows_newer => {
+                operate(&mut self.displayed, &payload["extension_name"], payload);
+            }
+            "adapter/nodes/data" if knows_older => self.show_data(&payload["node_id"], payload),
+            "adapter/extensions/data" if knows_newer => self.show_data(&payload["extension_id"], payload),
+            "visual/extensions/command" => self.command(id, payload),
+            "to_homeauto" if id.is_some() => self.call_service(&payload["content"]),
+            _ => {}
+        }
+    }
+
+    /// The status and what the Web UI shows change together: no test sees one of the two alone.
+    fn operate_extension(&mut self, name: &Value, payload: &Value) {
+        operate(&mut self.extensions, name, payload);
+        operate(&mut self.displayed, name, payload);
+    }
+
+    fn show_data(&mut self, sender: &Value, payload: &Value) {
+        self.data.push([sender, &payload["content"]].map(string));
+    }
+
+    /// Only an extension that runs receives commands.
+    fn command(&mut self, extension: Option<&str>, payload: &Value) {
+        if let Some(extension) = extension.filter(|it| self.extensions.get(*it) == Some(&Status::Started)) {
+            self.commands.push([extension.to_owned(), string(&payload["content"])]);
+        }
+    }
+
+    fn call_service(&mut self, call: &Value) {
+        let state = match (string(&call["domain"]).as_str(), string(&call["service"]).as_str()) {
+            ("light", "turn_on") => "on",
+            ("light", "turn_off") => "off",
+            ("cover", "open_cover") => "open",
+            ("cover", "close_cover") => "closed",
+            _ => return,
+        };
+        self.devices.insert(string(&call["service_data"]["entity_id"]), state.to_owned());
+    }
+}
+
+fn operate(states: &mut BTreeMap<String, Status>, name: &Value, payload: &Value) {
+    let status = match payload["content"].as_str() {
+        Some("start") => Status::Started,
+        Some("stop") => Status::Stopped,
+        _ => return,
+    };
+    if let Some(state) = name.as_str().and_then(|name| states.get_mut(name)) {
+        *state = status;
+    }
+}
+
+fn string(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
 
 /// The names of one version of the messages. The older and the newer version name the same things differently.
 struct Naming {
@@ -63,7 +168,7 @@ fn transitions(naming: &Naming) -> Vec<Transition> {
         // An extension starts and stops, and the Web UI shows it at once.
         (operate, name, EIM, json!("start"), |state| set(state, Status::Started, Status::Started)),
         (command, id, EIM, json!("while it runs"), |state| {
-            state.commands.push(Command { extension: EIM.into(), content: "while it runs".into() });
+            state.commands.push([EIM, "while it runs"].map(Into::into));
         }),
         // A change of the status that is shown starts and stops nothing.
         (change, name, EIM, json!("stop"), |state| set(state, Status::Started, Status::Stopped)),
@@ -100,20 +205,20 @@ fn set(state: &mut State, runs: Status, shown: Status) {
 }
 
 fn show(state: &mut State, content: &str) {
-    state.data.push(Data { sender: "eim".to_owned(), content: content.to_owned() });
+    state.data.push(["eim", content].map(Into::into));
 }
 
 fn device(state: &mut State, entity: &str, outcome: &str) {
     state.devices.insert(entity.to_owned(), outcome.to_owned());
 }
 
-/// An adapter and the gateway that publishes to it.
+/// An adapter, which is a subscriber alone, and the gateway that publishes to it.
 struct AdapterFixture {
     gateway: Gateway,
-    adapter: Adapter,
+    bus: Subscriber,
+    state: State,
     /// The topic and the identifier of marker messages.
     marker: [&'static str; 2],
-    markers: Cell<u32>,
 }
 
 impl AdapterFixture {
@@ -125,30 +230,29 @@ impl AdapterFixture {
         decode: Decode,
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let state = State::with_installed(&[EIM, OTHER], &[NODE]).knowing(vocabularies);
-        let adapter = Adapter::of(state, decode);
-        let mut gateway = Gateway::serve().connect(adapter.publishers_side()).arguments(arguments).start_connected();
-        gateway.wait_subscribed(adapter.publishers_side());
-        Self { gateway, adapter, marker: [known.data, known.id], markers: Cell::new(0) }
+        let bus = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);
+        let mut gateway = Gateway::serve().connect(bus.endpoint()).arguments(arguments).start_connected();
+        gateway.wait_subscribed(bus.endpoint());
+        Self { gateway, bus, state: State::installed(vocabularies), marker: [known.data, known.id] }
     }
 
     fn post(&self, topic: &str, payload: &Value) {
         self.gateway.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
     }
 
-    /// Posts a marker, waits for it, and returns the state after all messages that were posted before.
-    fn settled(&self) -> State {
-        let number = self.markers.replace(self.markers.get() + 1).to_string();
+    /// Posts a marker, applies all messages up to it, and returns the state after those that were posted before.
+    fn settled(&mut self) -> State {
         let [topic, identifier] = self.marker;
-        self.post(topic, &json!({identifier: MARKER, "content": number}));
-        let marker = Data { sender: MARKER.to_owned(), content: number };
-        let mut state = self.adapter.wait_until("the marker", |it| it.data.last() == Some(&marker));
-        state.data.retain(|data| data.sender != MARKER);
-        state
+        self.post(topic, &json!({identifier: MARKER, "content": ""}));
+        while self.state.data.pop_if(|[sender, _]| sender == MARKER).is_none() {
+            let Message { topic, payload } = self.bus.next();
+            self.state.apply(&topic, &serde_json::from_str(&payload).expect("a JSON payload"));
+        }
+        self.state.clone()
     }
 
     /// Posts these messages. Fails unless each of them changes what it has to, and nothing else.
-    fn drive(&self, transitions: impl IntoIterator<Item = Transition>) {
+    fn drive(&mut self, transitions: impl IntoIterator<Item = Transition>) {
         let mut expected = self.settled();
         for (topic, key, who, content, change) in transitions {
             let payload = json!({key: who, "content": content});
@@ -159,7 +263,7 @@ impl AdapterFixture {
     }
 
     /// Posts these messages. Fails if one of them changes anything.
-    fn drive_in_vain(&self, transitions: impl IntoIterator<Item = Transition>) {
+    fn drive_in_vain(&mut self, transitions: impl IntoIterator<Item = Transition>) {
         self.drive(transitions.into_iter().map(|(topic, key, who, content, _)| {
             let nothing: fn(&mut State) = |_| {};
             (topic, key, who, content, nothing)
@@ -170,7 +274,7 @@ impl AdapterFixture {
 #[test]
 fn each_message_changes_in_the_adapter_what_it_has_to_and_nothing_else() {
     for naming in [&OLDER, &NEWER] {
-        let fixture = AdapterFixture::with(Vocabularies::Both, naming, text, []);
+        let mut fixture = AdapterFixture::with(Vocabularies::Both, naming, text, []);
         fixture.drive(transitions(naming));
     }
 }
@@ -183,7 +287,7 @@ fn a_node_starts_and_stops() {
 
 #[test]
 fn a_request_without_the_token_changes_nothing() {
-    let fixture = AdapterFixture::with(Vocabularies::Both, &OLDER, text, []);
+    let mut fixture = AdapterFixture::with(Vocabularies::Both, &OLDER, text, []);
     let before = fixture.settled();
     let start = json!({"topic": "core/exts/operate", "payload": {"node_name": EIM, "content": "start"}});
     for target in ["/api/message", "/api/message?token=", "/api/message?token=guessed"] {
@@ -199,7 +303,7 @@ fn with_its_vocabulary_an_adapter_of_one_vocabulary_is_driven_in_both() {
         for (encoding, decode) in [("json", text as Decode), ("msgpack", msgpack)] {
             for naming in [own, foreign] {
                 let options = ["--vocabulary", name, "--encoding", encoding];
-                let fixture = AdapterFixture::with(vocabularies, own, decode, options);
+                let mut fixture = AdapterFixture::with(vocabularies, own, decode, options);
                 fixture.drive(transitions(naming));
                 // The newer vocabulary has no topic to operate a node.
                 if vocabularies == Vocabularies::Older {
@@ -215,7 +319,7 @@ fn with_its_vocabulary_an_adapter_of_one_vocabulary_is_driven_in_both() {
 #[test]
 fn without_the_option_nothing_happens_in_an_adapter_of_the_other_vocabulary() {
     for (vocabularies, _, own, foreign) in ADAPTERS {
-        let fixture = AdapterFixture::with(vocabularies, own, text, []);
+        let mut fixture = AdapterFixture::with(vocabularies, own, text, []);
         fixture.drive_in_vain(transitions(foreign).into_iter().chain(transitions_of_a_node(foreign)));
         fixture.drive(transitions(own));
     }

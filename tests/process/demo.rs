@@ -79,7 +79,6 @@ fn demo_stops_although_its_reader_does_not_read() {
     demo.stop(Signal::TERM);
 }
 
-/// A terminal that hangs up sends SIGHUP to the processes that it controls.
 #[test]
 fn a_demo_ends_when_its_terminal_hangs_up() {
     let terminal = Terminal::open();

@@ -44,8 +44,7 @@ groups! {
     tls_requests: "https::requests::", "A record comes in many reads.";
     tls_failed_handshakes: "https::failed_handshakes::", "Each end of a connection is told from the others.";
     tls_closing: "https::closing::", "What is left to send is sent before the end.";
-    tls_hostile_clients: "https::hostile_clients::", "Clients end their connections at every step.";
-    tls_timeouts: "https::timeouts::", "Deadlines end the wait for the rest of a record.";
+    tls_hostile_clients: "https::hostile_clients::", "Clients end their connections at every step, and deadlines others.";
     tls_drain: "https::drain::", "A stop wakes each connection.";
     replacement: "replacement::", "Two processes accept on one socket while one of them stops.";
 }

@@ -8,10 +8,8 @@ use crate::support::*;
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;
-
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
-
 /// How the resolver waits for the name server, which is longer than any wait of these tests (resolv.conf(5)).
 const RESOLVER_OPTIONS: &str = "options timeout:30 attempts:5";
 

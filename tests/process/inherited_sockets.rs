@@ -230,8 +230,6 @@ fn connections_are_limited() {
     }
 }
 
-/// Connections leave no descriptor in the gateway, whatever their clients have sent, and the gateway none in what it
-/// starts: it starts nothing.
 #[test]
 fn connections_leave_no_descriptor() {
     for shared in Shared::both() {

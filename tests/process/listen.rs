@@ -228,7 +228,6 @@ fn listen_ends_quietly_when_its_terminal_hangs_up() {
     }
 }
 
-/// A pager that does not go on reading.
 #[test]
 fn listen_stops_although_its_reader_does_not_read() {
     let (publisher, endpoint) = publisher();

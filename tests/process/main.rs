@@ -46,7 +46,6 @@
     reason = "a test that finds something unexpected must fail at that place"
 )]
 
-mod adapter;
 mod adapter_states;
 mod bus;
 mod bus_reasons;

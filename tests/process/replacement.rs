@@ -10,13 +10,10 @@ use crate::support::*;
 
 /// How often the gateway is replaced.
 const REPLACEMENTS: usize = 20;
-
 /// Answers between two replacements, at least.
 const ANSWERS: usize = 200;
-
 /// How often to start a gateway until one has its hubs connected within a second.
 const ATTEMPTS: usize = 5;
-
 /// The number of clients of each kind.
 const CLIENTS: usize = 3;
 

@@ -63,7 +63,6 @@ fn disabling_or_removing_closes_the_port_and_the_idle_connections_until_a_restor
     }
 }
 
-/// A person empties the file, or asks for it with SIGHUP.
 #[test]
 fn a_file_that_stays_empty_disables() {
     for asks in [false, true] {
@@ -95,7 +94,6 @@ fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
     assert_eq!(status_with(&mut client, &token("a")), 401);
 }
 
-/// A person mends the file, and nobody starts the gateway again.
 #[test]
 fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_they_are_mended() {
     let address = free_address();
@@ -228,7 +226,6 @@ fn a_token_that_is_bad_is_logged_with_the_way_to_a_better_one() {
     assert!(lines.len() == flaws.len() && lines.iter().zip(flaws).all(|(line, flaw)| line.contains(flaw)), "{log}");
 }
 
-/// The settings file is a symbolic link, and the file behind it changes.
 #[test]
 fn sighup_reads_the_settings_again() {
     let mut gateway = Gateway::serve().settings(disabled()).start_disabled();

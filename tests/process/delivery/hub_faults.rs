@@ -90,10 +90,6 @@ fn recovered(
     (answers, report)
 }
 
-fn assert_lost_at_most(report: &DeliveryReport, bound: usize) {
-    assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
-}
-
 /// What happens to the hub under load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -140,7 +136,8 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
         // After an error of the protocol, libzmq drops the endpoint and all messages in its pipe.
         let in_pipe = if fault == Fault::Replaced { PIPE_MESSAGES } else { 0 };
         let around = accepted_around(noticed, &answers, &lateness);
-        assert_lost_at_most(&report, in_pipe + lost_at_most(KERNEL_BYTES, PADDING) + around);
+        let bound = in_pipe + lost_at_most(KERNEL_BYTES, PADDING) + around;
+        assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
         // The lost messages were on their way when the hub ended.
         let read_by = noticed + READ_DELAY + lateness.allowance();
         assert!(report.lost.iter().all(|at| *at < read_by), "lost without the hub, or after its restart");
@@ -166,7 +163,8 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     let refusals = ["bus-not-connected", "subscriber-stalled", "queue-full"];
     let what = format!("killed with {in_the_kernel} bytes in the kernel");
     let (answers, report) = recovered((deployment, &lateness, load), &what, &refusals);
-    assert_lost_at_most(&report, lost_at_most(in_the_kernel, PADDING));
+    let bound = lost_at_most(in_the_kernel, PADDING);
+    assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
     // The messages that were accepted last before the kill. A full pipe holds at least half of its messages, because
     // libzmq reports free room only when half of the pipe is free. And some answers were on the way to their clients.
     let mut before: Vec<_> =

@@ -162,12 +162,12 @@ fn runs_a_hub_in_this_process() {
         // Stdin is not polled after its end, because it would be ready every time.
         let watched = if end_at.is_some() { 2 } else { 3 };
         zmq::poll(&mut items[..watched], 20).unwrap();
-        // The poll of libzmq reports the end of a pipe as an error.
-        let (message, subscription, over) = (items[0].is_readable(), items[1].is_readable(), items[2].is_error());
-        if message {
+        if items[0].is_readable() {
             downstream.send_multipart(upstream.recv_multipart(0).unwrap(), 0).unwrap();
         }
-        if subscription {
+        // The poll of libzmq reports the end of a pipe as an error.
+        let is_over = items[2].is_error();
+        if items[1].is_readable() {
             let subscription = downstream.recv_bytes(0).unwrap();
             upstream.send(&subscription, 0).unwrap();
             if !open && subscription.first() == Some(&1) {
@@ -176,7 +176,7 @@ fn runs_a_hub_in_this_process() {
                 open = true;
             }
         }
-        if over && end_at.is_none() {
+        if is_over && end_at.is_none() {
             end_at = Some(Instant::now() + END_DELAY);
         }
     }

@@ -85,10 +85,9 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     lateness.assert_took(served, SERVES_AGAIN);
 }
 
-/// A network namespace of this process, connected to the outer one by a pair of interfaces. Drop removes it.
-struct Namespace {
-    id: u32,
-}
+/// The network namespace of the process with this number, connected to the outer one by a pair of interfaces. Drop
+/// removes it.
+struct Namespace(u32);
 
 /// The interfaces have addresses of 198.18.0.0/15, which is reserved for tests (RFC 2544).
 const MAKE_NAMESPACE: &str = "ip netns add $name && ip link add gwo$id type veth peer name gwi$id netns $name &&
@@ -98,22 +97,22 @@ const MAKE_NAMESPACE: &str = "ip netns add $name && ip link add gwo$id type veth
 impl Namespace {
     /// Makes a namespace. Returns `None` where this is not allowed or `ip` is not installed.
     fn new() -> Option<Self> {
-        let namespace = Self { id: std::process::id() };
+        let namespace = Self(std::process::id());
         namespace.run(MAKE_NAMESPACE).then_some(namespace)
     }
 
     fn name(&self) -> String {
-        format!("gateway-test-{}", self.id)
+        format!("gateway-test-{}", self.0)
     }
 
     fn network(&self) -> String {
-        format!("198.18.{}", self.id % 256)
+        format!("198.18.{}", self.0 % 256)
     }
 
     /// Runs a script that knows this namespace. Returns whether it succeeded.
     fn run(&self, script: &str) -> bool {
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).env("id", self.id.to_string());
+        shell.args(["-c", script]).env("id", self.0.to_string());
         shell.env("name", self.name()).env("network", self.network());
         shell.output().is_ok_and(|output| output.status.success())
     }

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::hub_process::{Deployment, HubProcess};
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::guard::traffic::{Poster, subscribed};
+use crate::guard::traffic::Poster;
 use crate::support::load::{Outcome, Posted, TOPIC};
 use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
 use crate::support::*;
 
 const SOME: usize = 2_000;
-
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -62,7 +61,6 @@ fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
     }
 }
 
-/// The subscriber connects to an endpoint of the gateway itself. There is no hub.
 #[test]
 fn a_stop_under_load_loses_nothing_of_a_bound_endpoint() {
     let (_directory, endpoint) = temporary_endpoint();
@@ -120,18 +118,17 @@ fn a_second_signal_ends_the_drain() {
     println!("a second SIGTERM with a stalled hub, --drain-timeout 600: ended after {took:?}");
 }
 
-/// Messages wait in the hub for a subscriber that does not read.
 #[test]
 fn a_second_signal_ends_the_stop_of_the_hub() {
     let builder = Gateway::serve().arguments(["--drain-timeout", "600"]);
     let mut rig = Rig::start(builder, Side::Hub, Transport::Ipc, OWN_TOPIC);
-    let _staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "large");
+    let _staller = rig.subscribed("large");
     assert!(Poster::to(&rig.gateway, "large", 100_000).post_together(100));
     rig.gateway.begin_drain();
     eventually("the stop of the hub", || (!has_thread(&rig.gateway, "worker")).then_some(()));
     assert!(rig.gateway.is_running());
     stop_within(&mut rig.gateway, SOON);
-    for endpoint in [rig.publishers(), &rig.endpoints.subscribers] {
+    for endpoint in [rig.publishers(), &rig.subscribers] {
         assert!(!Path::new(endpoint.strip_prefix("ipc://").unwrap()).exists(), "{endpoint} is left behind");
     }
 }

@@ -24,7 +24,6 @@ struct Client {
 const TOKEN: &str = "s3cr3t-of-the-examples";
 /// For examples that encode it.
 const ENCODED_TOKEN: &str = "s3cr3t-+of/the=examples & a blank";
-
 const CURL: Client =
     Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
 const HTTPIE: Client =

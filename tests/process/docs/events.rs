@@ -11,7 +11,6 @@ type Fields = BTreeMap<String, BTreeSet<String>>;
 
 /// The event of a subscriber that does not read. `tests/process/guard` sees to it.
 const SUBSCRIBER: [&str; 5] = ["state", "endpoint", "peer", "reason", "lost"];
-
 /// The field of `stopped` that is there only if the drain ended too early. `tests/process/delivery` sees to it.
 const UNDELIVERED: &str = "undelivered";
 

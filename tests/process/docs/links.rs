@@ -6,10 +6,8 @@ use super::document::{self, Document, repository};
 
 /// What a reader takes in within five minutes, in bytes.
 const README_BYTES: usize = 10_000;
-
 /// The most words of the README and the pages of `docs` together. What is added there replaces something.
 const WORDS: usize = 20_000;
-
 /// The most words of the page for CI, which a reader takes in before the first job.
 const CI_WORDS: usize = 700;
 

@@ -9,7 +9,6 @@ use super::document::repository;
 use super::interface::{Command, Opt, Value};
 
 pub(crate) const PATH: &str = "packaging/man/adapter-gateway.1";
-
 /// The day of the last change of the options. Readers of manuals expect one.
 const DATE: &str = "2026-11-23";
 

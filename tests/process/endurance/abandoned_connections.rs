@@ -7,16 +7,12 @@ use crate::support::*;
 
 /// Connections that are abandoned before the descriptors and the memory are looked at for the first time.
 const FIRST: usize = 200;
-
 /// Connections that are abandoned after that, one after the other.
 const ABANDONED: usize = 2_000;
-
 /// The most clients that wait for a timeout at the same time. An earlier one then closes its connection.
 const WAITING: usize = 100;
-
 /// Clients that send requests and never read an answer.
 const NOT_READING: usize = 100;
-
 /// The memory that the gateway may keep: tables of connections that grew, and what the allocator does not give back.
 const GROWTH_KIB: u64 = 16 * 1024;
 
@@ -24,8 +20,7 @@ const GROWTH_KIB: u64 = 16 * 1024;
 fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<RawClient>) {
     let request = gateway.request(FINE);
     let (head, whole) = (request.head(), request.bytes());
-    let part_of_head = &head[..head.len() / 2];
-    let part_of_body = &whole[..whole.len() - 1];
+    let (part_of_head, part_of_body) = (&head[..head.len() / 2], &whole[..whole.len() - 1]);
     let address = gateway.address();
     let sent = match number % 10 {
         0 | 1 => Vec::new(),
@@ -59,9 +54,7 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
     let timeouts = ["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"];
     let mut gateway = Gateway::serve().arguments(timeouts).start();
     let mut waiting = VecDeque::new();
-    for number in 0..FIRST {
-        abandon_connection(&gateway, number, &mut waiting);
-    }
+    (0..FIRST).for_each(|number| abandon_connection(&gateway, number, &mut waiting));
     gateway.wait_count("connections_accepted", FIRST);
     gateway.wait_count("connections", 0);
     let (descriptors_before, resident_before) = (descriptors(gateway.id()), resident_kib(gateway.id()));
@@ -76,9 +69,7 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
         client.stream().set_nonblocking(true).unwrap();
         client.send(&pipeline);
     }
-    for number in 0..ABANDONED {
-        abandon_connection(&gateway, number, &mut waiting);
-    }
+    (0..ABANDONED).for_each(|number| abandon_connection(&gateway, number, &mut waiting));
     // The clients that do not read or that wait are still connected: only the timeouts end these connections.
     gateway.wait_count("connections_accepted", FIRST + NOT_READING + ABANDONED);
     gateway.wait_count("connections", 0);

@@ -7,21 +7,15 @@ use crate::support::*;
 
 /// Clients that each announce a large body.
 const CLIENTS: usize = 1_000;
-
 /// The length of each body.
 const BODY_BYTES: usize = 1 << 20;
-
 /// How much of each body is sent. The rest never comes.
 const SENT_BYTES: usize = 16 << 10;
-
 const BUDGET_BYTES: usize = 8 << 20;
-
 /// The memory that a connection may use beside its body.
 const CONNECTION_KIB: u64 = 8;
-
 /// The memory that the allocator may keep, and that tables of connections may use.
 const SLACK_KIB: u64 = 8 * 1024;
-
 /// Requests of one client while two others send pipelines without an end.
 const REQUESTS: usize = 50;
 
@@ -37,9 +31,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         let refused_before = refusals(&mut gateway);
         let accepted_before = gateway.stats()["connections_accepted"].as_u64().unwrap() as usize;
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
-        for client in &mut clients {
-            client.send(part);
-        }
+        clients.iter_mut().for_each(|client| _ = client.send(part));
         // Each body fits into the budget or is refused.
         let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
         let refused = refused_before + CLIENTS as u64 - fitting;
@@ -93,11 +85,8 @@ fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
     let mut gateway = Gateway::serve().arguments(["--max-buffered", &BUDGET_BYTES.to_string()]).start();
     let large = gateway.request("x".repeat(BODY_BYTES));
     let announced = [large.head().as_slice(), b"{"].concat();
-    let mut clients: Vec<_> =
-        (0..BUDGET_BYTES / BODY_BYTES + 1).map(|_| RawClient::connect(gateway.address())).collect();
-    for client in &mut clients {
-        client.send(&announced);
-    }
+    let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| RawClient::connect(gateway.address()));
+    clients.iter_mut().for_each(|client| _ = client.send(&announced));
     eventually("the refusal", || (refusals(&mut gateway) == 1).then_some(()));
     let small = gateway.request(FINE);
     for request in [small.clone(), small.clone().chunked(10)] {

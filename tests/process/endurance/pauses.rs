@@ -9,7 +9,6 @@ use crate::support::*;
 
 /// Longer than each deadline of the gateway.
 const PAUSE: Duration = Duration::from_millis(1_500);
-
 const TIMEOUTS: [&str; 6] = ["--idle-timeout", "1", "--head-timeout", "1", "--body-timeout", "1"];
 
 /// What has arrived counts before a deadline that has passed meanwhile: on a kept connection, in a head and in a body.

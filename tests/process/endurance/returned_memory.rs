@@ -16,7 +16,6 @@ struct Messages {
 
 const LARGE: Messages = Messages { count: 200, payload_bytes: 1 << 20 };
 const SMALL: Messages = Messages { count: 20_000, payload_bytes: 1 << 12 };
-
 /// The most memory that may remain above what the gateway had before.
 const REMAINING_KIB: u64 = 32 * 1024;
 
@@ -117,7 +116,7 @@ fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
     side_by_side([Held::Subscriptions, Held::Messages], |held| {
         let limits = ["--max-buffered", "300000000", "--stall-timeout", "0", "--drain-timeout", "1"];
         let rig = Rig::start(Gateway::serve().arguments(limits), Side::Bind, Transport::Tcp, OWN_TOPIC);
-        let peer = || RawPeer::connect(&rig.endpoints.subscribers);
+        let peer = || RawPeer::connect(&rig.subscribers);
         let payload = format!(r#"{{"pad":"{}"}}"#, "x".repeat(1_000_000));
         let post = |topic, count| {
             let (mut client, request) =
@@ -161,9 +160,7 @@ fn memory_of_abandoned_bodies_is_given_back() {
     let (_, unfinished) = request.split_last().unwrap();
     let before = resident_kib(gateway.id());
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
-    for client in &mut clients {
-        client.send(unfinished);
-    }
+    clients.iter_mut().for_each(|client| _ = client.send(unfinished));
     let resident = || resident_kib(gateway.id());
     eventually("the bodies are held", || (resident() > before + CLIENTS * 900).then_some(()));
     drop(clients);

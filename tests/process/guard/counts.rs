@@ -5,20 +5,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES};
-use super::traffic::{Poster, subscribed};
+use super::traffic::Poster;
 use crate::delivery::stopping::{count, stop_within};
 use crate::support::*;
 
 /// The longest time that a stop may take on an idle machine, with a drain time of a second.
 const STOP: Duration = Duration::from_secs(5);
 
-/// One subscriber reads nothing, and another one everything.
 #[test]
 fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {
     side_by_side(SIDES, |side| {
         const TIMES: usize = 100;
         let mut rig = Rig::with_short_queue(side, Duration::ZERO);
-        let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+        let staller = rig.subscribed(OWN_TOPIC);
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
         let posting = Task::start(|over| poster.post_until(over));
         for _ in 0..TIMES {
@@ -41,7 +40,7 @@ fn how_late_the_latest_is_told() {
         let mut rig = Rig::with_short_queue(side, Duration::ZERO);
         // The bus thread answers a peer before it tells how many there are.
         rig.gateway.wait_count("subscribers", 1);
-        let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+        let staller = rig.subscribed(OWN_TOPIC);
         rig.gateway.wait_count("subscribers", 2);
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
         eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
@@ -62,16 +61,6 @@ fn how_late_the_latest_is_told() {
     });
 }
 
-/// Waits until the gateway tells of a bound endpoint that begins so, and returns its address.
-fn bound(gateway: &mut Gateway, beginning: &str) -> String {
-    let is_bound = |event: &Value| is_event(event, "bus") && event["state"] == "bound";
-    let event = gateway.wait_for("bound", |event| {
-        is_bound(event) && event["endpoint"].as_str().is_some_and(|endpoint| endpoint.starts_with(beginning))
-    });
-    assert_eq!(event.get("reason"), None, "{event}");
-    event["endpoint"].as_str().unwrap().to_owned()
-}
-
 #[test]
 fn each_endpoint_that_is_bound_is_told_with_its_address() {
     let any_port = "tcp://127.0.0.1:0";
@@ -80,8 +69,14 @@ fn each_endpoint_that_is_bound_is_told_with_its_address() {
     let builder = Gateway::serve().bind(any_port).bind("ipc://*").bind(&abstract_name).arguments(hub);
     let mut gateway = builder.start();
     let beginnings = ["tcp://127.0.0.1:", "ipc://", "tcp://127.0.0.2:", "tcp://127.0.0.3:"];
-    let [bound_tcp, bound_ipc, publishers, hub_subscribers] =
-        beginnings.map(|beginning| bound(&mut gateway, beginning));
+    let [bound_tcp, bound_ipc, publishers, hub_subscribers] = beginnings.map(|beginning| {
+        let endpoint = |event: &Value| event["endpoint"].as_str().unwrap_or_default().to_owned();
+        let is_bound =
+            |it: &Value| is_event(it, "bus") && it["state"] == "bound" && endpoint(it).starts_with(beginning);
+        let event = gateway.wait_for("bound", is_bound);
+        assert_eq!(event.get("reason"), None, "{event}");
+        endpoint(&event)
+    });
     for endpoint in [&bound_tcp, &publishers, &hub_subscribers] {
         assert!(!endpoint.ends_with(":0") && !endpoint.ends_with('*'), "{endpoint}");
     }

@@ -1,6 +1,5 @@
 //! A gateway whose peers ask for nothing takes no processor time, also while it cannot serve those that come.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -16,13 +15,10 @@ const PORTS: [(Side, Transport); 3] =
 
 /// How long the processor time is watched.
 const WATCHED: Duration = Duration::from_secs(3);
-
 /// Ticks of the processor, of which a second has 100, that a gateway may take in this time while nothing happens.
 const IDLE_TICKS: u64 = 5;
-
 /// The same while peers that are refused come back again and again: a fifth of one core.
 const REFUSING_TICKS: u64 = 60;
-
 /// The pause of a peer that was refused.
 const COME_BACK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -51,23 +47,21 @@ fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
     });
 }
 
-/// Connects, waits until the gateway ends the connection, and comes back.
-fn come_back(endpoint: &str, over: &AtomicBool) {
-    while !is_over(over) {
-        if let Ok(mut peer) = RawPeer::try_connect(endpoint) {
-            while !is_over(over) && !peer.is_ended() {
+/// Starts peers that each connect, wait until the gateway ends the connection, and come back.
+fn coming_back(endpoint: &str) -> [Task<()>; 8] {
+    [(); 8].map(|()| {
+        let endpoint = endpoint.to_owned();
+        Task::start(move |over| {
+            while !is_over(over) {
+                if let Ok(mut peer) = RawPeer::try_connect(&endpoint) {
+                    while !is_over(over) && !peer.is_ended() {
+                        std::thread::sleep(COME_BACK_PAUSE);
+                    }
+                }
                 std::thread::sleep(COME_BACK_PAUSE);
             }
-        }
-        std::thread::sleep(COME_BACK_PAUSE);
-    }
-}
-
-/// Checks that the next post over this connection is received.
-fn assert_served(rig: &Rig, client: &mut Client) {
-    let message = Message::new(OWN_TOPIC, r#"{"served":true}"#);
-    client.exchange(&rig.gateway.request(message.body())).assert_accepted();
-    assert_eq!(rig.subscriber.next(), message);
+        })
+    })
 }
 
 /// The limit of descriptors may be lowered later, or the whole system may have none left.
@@ -75,33 +69,33 @@ fn assert_served(rig: &Rig, client: &mut Client) {
 fn without_descriptors_peers_are_refused_and_cost_no_processor_time() {
     side_by_side(PORTS, |(side, transport)| {
         const WAITING: usize = 20;
-        const COMING_BACK: usize = 8;
         raise_descriptors();
         let rig = Rig::open(side, transport);
-        let endpoint = &rig.endpoints.subscribers;
+        let endpoint = &rig.subscribers;
         let (mut clients, former_limit) = take_all_descriptors(&rig.gateway);
-
+        // A new connection has no descriptor.
+        let mut assert_served = || {
+            let message = Message::new(OWN_TOPIC, r#"{"served":true}"#);
+            clients[0].exchange(&rig.gateway.request(message.body())).assert_accepted();
+            assert_eq!(rig.subscriber.next(), message);
+        };
         let waiting: Vec<_> = (0..WAITING).map(|_| RawPeer::connect(endpoint)).collect();
-        assert_served(&rig, &mut clients[0]);
+        assert_served();
         let ticks_while_waiting = ticks(&rig.gateway);
         for mut peer in waiting {
             peer.read_to_end();
         }
-        let coming_back = (0..COMING_BACK).map(|_| {
-            let endpoint = endpoint.clone();
-            Task::start(move |over| come_back(&endpoint, over))
-        });
-        let coming_back: Vec<_> = coming_back.collect();
+        let coming_back = coming_back(endpoint);
         let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(endpoint, OWN_TOPIC)).collect();
         let ticks_while_refusing = ticks(&rig.gateway);
-        assert_served(&rig, &mut clients[0]);
+        assert_served();
         println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
         drop(coming_back);
 
         limit_descriptors(rig.gateway.id(), former_limit);
         for newcomer in newcomers {
             eventually("a peer that had waited is served", || {
-                assert_served(&rig, &mut clients[0]);
+                assert_served();
                 newcomer.next_within(Duration::from_millis(50))
             });
         }
@@ -126,11 +120,7 @@ fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
         let mut gateway = builder.refused(refusal).start();
         let held = if refusal.argument.is_some() { HELD } else { 8 };
         let _clients: Vec<_> = (0..held).map(|_| RawClient::connect(gateway.address())).collect();
-        let coming_back = (0..8).map(|_| {
-            let endpoint = endpoint.clone();
-            Task::start(move |over| come_back(&endpoint, over))
-        });
-        let coming_back: Vec<_> = coming_back.collect();
+        let coming_back = coming_back(&endpoint);
         let error = std::io::Error::from(refusal.errno);
         for line in ["the bus cannot accept", "cannot accept connections for now"] {
             gateway.expect_log(&format!("warning: {line}"));

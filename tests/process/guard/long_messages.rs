@@ -4,13 +4,12 @@
 use std::time::{Duration, Instant};
 
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, PROBE_TIMEOUT, Rig, SEND_TIMEOUT, Side, Transport};
-use super::traffic::{assert_received, number, payload, subscribed};
+use super::traffic::{assert_received, number, payload};
 use crate::support::peer::message;
 use crate::support::*;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-
 /// How often the slow link carries something.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -80,7 +79,6 @@ fn who_does_not_send_the_rest_of_a_message_goes_and_who_sends_stays() {
     rig.assert_unharmed("messages that are not completed");
 }
 
-/// A short message needs no reservation.
 #[test]
 fn a_short_message_waits_for_no_long_one() {
     let rig = Rig::open(Side::Hub, Transport::Tcp);
@@ -102,7 +100,7 @@ fn a_short_message_waits_for_no_long_one() {
 #[test]
 fn a_message_that_has_begun_to_arrive_at_the_stop_arrives() {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
-    let mut reader = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+    let mut reader = rig.subscribed(OWN_TOPIC);
     let [mut publisher] = publishers::<1>(&rig);
     let whole = long_message(7, 900_000);
     let mut parts = whole.chunks(whole.len().div_ceil(3));

@@ -10,20 +10,14 @@ use crate::support::*;
 
 /// Messages of each of four senders.
 const MESSAGES: u32 = 500;
-
 /// The topics of the senders begin so.
 const TOPIC: &str = "order/";
 
-/// Receives the messages of all senders.
-fn receive_all(subscriber: &Subscriber) -> Vec<Message> {
-    let of_senders = std::iter::repeat_with(|| subscriber.next()).filter(|message| message.topic.starts_with(TOPIC));
-    of_senders.take(4 * MESSAGES as usize).collect()
-}
-
 #[test]
-fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
+fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order_and_one_that_comes_alone_at_once() {
+    const AT_ONCE: Duration = Duration::from_millis(50);
     let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
-    let other = Subscriber::connected(&rig.endpoints.subscribers, "");
+    let other = Subscriber::connected(&rig.subscribers, "");
     other.wait_until_subscribed(&rig.gateway);
     let posting = [0, 1].map(|sender| {
         let mut poster = Poster::to(&rig.gateway, &format!("{TOPIC}{sender}"), 100);
@@ -41,6 +35,10 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
         })
     });
     posting.into_iter().chain(publishing).for_each(Task::join);
+    let receive_all = |subscriber: &Subscriber| -> Vec<Message> {
+        let all = std::iter::repeat_with(|| subscriber.next()).filter(|message| message.topic.starts_with(TOPIC));
+        all.take(4 * MESSAGES as usize).collect()
+    };
     let received = receive_all(&rig.subscriber);
     let mut next = BTreeMap::new();
     for message in &received {
@@ -54,14 +52,9 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
     // What was posted is counted as published, and only there.
     let hub = rig.gateway.stats()["hub"].take();
     assert_eq!((&hub["forwarded"], &hub["dropped"]), (&(2 * MESSAGES).into(), &0.into()), "{hub}");
-    rig.assert_unharmed("many senders");
-}
 
-/// It is not written with the next one, or after a pause. The fastest of several counts, since the machine may be busy.
-#[test]
-fn a_message_of_a_publisher_that_comes_alone_is_passed_on_at_once() {
-    const AT_ONCE: Duration = Duration::from_millis(50);
-    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    // A message that comes alone is not written with the next one, or after a pause. The fastest of several counts, since
+    // the machine may be busy.
     let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
     let times = (0..10).map(|number| {
         let sent = Instant::now();
@@ -71,5 +64,5 @@ fn a_message_of_a_publisher_that_comes_alone_is_passed_on_at_once() {
     });
     let fastest = times.min();
     assert!(fastest < Some(AT_ONCE), "{fastest:?}");
-    rig.assert_unharmed("messages that come alone");
+    rig.assert_unharmed("many senders");
 }

@@ -1,12 +1,12 @@
 //! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts: neither
-//! refuses the other, and nothing is dropped.
+//! refuses the other, and nothing is dropped. It is bounded whoever of the publishers is still there, and given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::rig::{MOST_HELD_KIB, OWN_TOPIC, Rig, SEND_TIMEOUT};
-use super::traffic::{Poster, assert_received, number, payload, subscribed};
+use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SEND_TIMEOUT};
+use super::traffic::{Poster, assert_received, number, payload};
 use crate::support::peer::{message, whole_messages};
 use crate::support::*;
 
@@ -63,7 +63,7 @@ fn publishers_are_held_back_and_posts_go_on() {
     const MOST_SENT: usize = 110 * MIB;
     const POSTS: usize = 200;
     let mut rig = Rig::of_patient_hub([]);
-    let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
+    let mut staller = rig.subscribed("flood");
     let floods = [0, 1].map(|publisher| Flood::start(rig.publishers(), publisher));
     let sent = sent_until_held_back(&floods);
     rig.assert_gained_less_than(MOST_HELD_KIB, &format!("{sent} bytes sent"));
@@ -99,7 +99,7 @@ fn a_full_queue_of_posts_holds_no_publisher_up() {
     const MESSAGES: u32 = 500;
     const MORE_THAN_FIT: usize = 17;
     let mut rig = Rig::of_patient_hub(["--queue", "16", "--drain-timeout", "1"]);
-    let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "posts");
+    let mut staller = rig.subscribed("posts");
     let mut poster = Poster::to(&rig.gateway, "posts", 20_000);
     eventually("the queue is full", || {
         let are_accepted = poster.post_together(MORE_THAN_FIT);
@@ -119,32 +119,29 @@ fn a_full_queue_of_posts_holds_no_publisher_up() {
     rig.assert_unharmed("a full queue");
 }
 
-/// Sends messages to `flood` until it is told to end, while somebody reads all of them.
-fn flood(endpoint: &str) -> Task<()> {
-    let mut publisher = RawPeer::speaking(endpoint, "PUB");
-    publisher.give_up_after(SEND_TIMEOUT);
-    let bytes = message(&[b"flood", &[b'x'; 100]]).repeat(500);
-    Task::start(move |over| {
-        let mut at = 0;
-        while !is_over(over) {
-            at = (at + publisher.send_some(&bytes[at..])) % bytes.len();
-        }
-    })
-}
-
 /// The oldest message waits for a subscriber that has no room, however busy the bus is with others.
 #[test]
 fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishers_send() {
     const POSTS: usize = 200;
     let mut rig = Rig::of_patient_hub(["--queue", "16"]);
-    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "posts");
-    let mut reader = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
+    let staller = rig.subscribed("posts");
+    let mut reader = rig.subscribed("flood");
     let reading = Task::start(move |over| {
         while !is_over(over) {
             reader.read_some(MIB);
         }
     });
-    let floods = [(); 2].map(|()| flood(rig.publishers()));
+    let bytes = message(&[b"flood", &[b'x'; 100]]).repeat(500);
+    let floods = [(); 2].map(|()| {
+        let (mut publisher, bytes) = (RawPeer::speaking(rig.publishers(), "PUB"), bytes.clone());
+        publisher.give_up_after(SEND_TIMEOUT);
+        Task::start(move |over| {
+            let mut at = 0;
+            while !is_over(over) {
+                at = (at + publisher.send_some(&bytes[at..])) % bytes.len();
+            }
+        })
+    });
     let body = Message::new("posts", &payload(0, &"x".repeat(20_000))).body();
     let refusal = |rig: &Rig| {
         let answer = rig.gateway.post(&body);
@@ -167,8 +164,8 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     /// Longer than a publisher must be quiet for.
     const HELD_BACK: Duration = Duration::from_secs(1);
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
-    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
-    let mut reader = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
+    let staller = rig.subscribed("flood");
+    let mut reader = rig.subscribed("flood");
     let reading = Task::start(move |_over| whole_messages(&reader.read_to_end()));
     let floods = [Flood::start(rig.publishers(), 0)];
     let mut sent_bytes = sent_until_held_back(&floods);
@@ -189,4 +186,53 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     assert_eq!(received, sent, "messages of the publisher");
     drop(publishers);
     assert_eq!(rig.gateway.wait_exit(), 0);
+}
+
+/// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher
+/// that has left keeps its place until the hub has read what it has sent.
+fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
+    let mut peer = RawPeer::connect(rig.publishers());
+    peer.give_up_after(SEND_TIMEOUT);
+    for part in handshake("PUB") {
+        peer.send(&part);
+    }
+    let _taken = (0..count).take_while(|_| peer.send(message)).count();
+}
+
+/// Waits until a publisher that comes now is read. Until then it is refused, or held back.
+fn wait_for_publisher(rig: &Rig) {
+    let topic = format!("{OWN_TOPIC}/other");
+    let (sent, expected) = (message(&[topic.as_bytes(), b"{}"]), Message::new(&topic, "{}"));
+    eventually("a publisher is read", || {
+        publish_and_leave(rig, &sent, 1);
+        rig.subscriber.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
+    });
+    while rig.subscriber.next_within(SEND_TIMEOUT).is_some() {}
+}
+
+/// They leave one after the other while nothing is passed on: few with large messages, many with small ones, and some with
+/// many messages, which take no place of others. Afterwards the gateway serves others, and has given the memory back.
+#[test]
+fn publishers_that_come_and_go_cost_a_bounded_amount() {
+    side_by_side([(12, 200, MIB), (3_000, 200, 100), (254, 1_000, 300)], |(publishers, messages, payload_bytes)| {
+        let mut rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
+        let staller = rig.subscribed("flood");
+        let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
+        let mut most_kib = 0;
+        for _ in 0..publishers {
+            publish_and_leave(&rig, &flood, messages);
+            most_kib = most_kib.max(rig.growth_kib());
+        }
+        println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {most_kib} KiB more");
+        assert!(most_kib < MOST_HELD_KIB, "{most_kib} KiB more");
+        // A subscriber finds a place, whatever publishers have left behind.
+        let others = rig.gateway.stats()["subscriptions"].as_u64().unwrap() as usize;
+        let newcomer = rig.subscribed("newcomer");
+        rig.gateway.wait_count("subscriptions", others + 1);
+        drop((staller, newcomer));
+        rig.assert_served();
+        wait_for_publisher(&rig);
+        eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
+        rig.assert_unharmed("publishers that come and go");
+    });
 }

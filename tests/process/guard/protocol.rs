@@ -16,7 +16,7 @@ fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
     const MESSAGES: u32 = 300;
     side_by_side(SIDES, |side| {
         let rig = Rig::open(side, Transport::Tcp);
-        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 4_096);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, 4_096);
         let mut peer = subscribed(peer, OWN_TOPIC);
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 100_000);
         for expected in 0..MESSAGES {
@@ -38,9 +38,9 @@ fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happe
     let cases = [1, 400].into_iter().flat_map(|pings| SIDES.map(|side| (side, pings)));
     side_by_side(cases, |(side, pings)| {
         let mut rig = Rig::open(side, Transport::Tcp);
-        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 4_096);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, 4_096);
         let mut peer = subscribed(peer, OWN_TOPIC);
-        let mut other = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+        let mut other = RawPeer::speaking(&rig.subscribers, "SUB");
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 1_000_000);
         assert!(poster.post());
         assert!(peer.is_readable_within(PATIENCE));
@@ -102,7 +102,7 @@ fn pings_whose_answers_are_not_read(endpoint: &str, socket_type: &str, rig: &mut
 #[test]
 fn pings_whose_answers_are_not_read_cost_a_bounded_amount() {
     let mut rig = Rig::open(Side::Hub, Transport::Tcp);
-    for (endpoint, socket_type) in rig.endpoints.clone().all().zip(["PUB", "SUB"]) {
+    for (endpoint, socket_type) in rig.endpoints().iter().zip(["PUB", "SUB"]) {
         pings_whose_answers_are_not_read(endpoint, socket_type, &mut rig);
     }
     rig.assert_unharmed("PINGs whose answers are not read");
@@ -115,7 +115,7 @@ fn both_forms_of_subscriptions_count() {
     side_by_side([Form::Message, Form::Command], |form| {
         let other_form = if matches!(form, Form::Message) { Form::Command } else { Form::Message };
         let mut rig = Rig::open(Side::Bind, Transport::Tcp);
-        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+        let mut peer = RawPeer::speaking(&rig.subscribers, "SUB");
         let post = |topic: &str| rig.gateway.post(Message::new(topic, "{}").body()).assert_accepted();
         for _ in 0..100 {
             peer.send_all(&message(&[b"topic", b"{}"]));

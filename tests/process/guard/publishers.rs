@@ -108,7 +108,7 @@ fn a_publisher_with_heartbeats_is_not_interrupted() {
     publisher.set_heartbeat_ivl(5).unwrap();
     publisher.set_heartbeat_timeout(30_000).unwrap();
     publisher.connect(rig.publishers()).unwrap();
-    let subscriber = Subscriber::connected(&rig.endpoints.subscribers, "heart");
+    let subscriber = Subscriber::connected(&rig.subscribers, "heart");
     eventually("the publisher is connected", || {
         publisher.send_multipart(["heart", "probe"], 0).unwrap();
         subscriber.next_within(PROBE_TIMEOUT)

@@ -4,50 +4,33 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::peer::{self};
+use super::traffic::subscribed;
 use crate::support::*;
 
 /// How much memory a gateway may gain, in KiB, whatever its peers do.
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
-
 /// What the gateway may still keep of that when the peers have left.
 pub(crate) const REMAINING_KIB: u64 = 8 * 1024;
-
 /// What a hub may hold for publishers, and then once more for what any peers may cost.
 pub(crate) const MOST_HELD_KIB: u64 = 128 * 1024;
-
 /// The topics that the gateway publishes in these tests begin so. The peers of the tests never use it.
 pub(crate) const OWN_TOPIC: &str = "guard/own";
-
 /// How long to wait for one message before another is published.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
-
 /// How long one attempt of a publisher to send may take.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A gateway, its bus ports, and a subscriber on libzmq that receives what the gateway itself publishes.
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
-    pub(crate) endpoints: Endpoints,
+    /// Where publishers connect, if the gateway runs a hub.
+    pub(crate) publishers: Option<String>,
+    /// Where subscribers connect.
+    pub(crate) subscribers: String,
     pub(crate) subscriber: Subscriber,
     resident_before_kib: u64,
     published: u32,
     _directory: TempDir,
-}
-
-/// Where the peers of a gateway connect.
-#[derive(Clone, Debug)]
-pub(crate) struct Endpoints {
-    /// For publishers, if the gateway runs a hub.
-    pub(crate) publishers: Option<String>,
-    pub(crate) subscribers: String,
-}
-
-impl Endpoints {
-    /// Returns the endpoint of each port.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
-        self.publishers.iter().chain([&self.subscribers])
-    }
 }
 
 /// The transport of the endpoints.
@@ -116,9 +99,8 @@ impl Rig {
         };
         let gateway = builder.start_ready();
         let subscriber = Subscriber::connected(&subscribers, prefix);
-        let endpoints = Endpoints { publishers, subscribers };
-        let mut rig =
-            Self { gateway, endpoints, subscriber, resident_before_kib: 0, published: 0, _directory: directory };
+        let (resident_before_kib, published, _directory) = (0, 0, directory);
+        let mut rig = Self { gateway, publishers, subscribers, subscriber, resident_before_kib, published, _directory };
         rig.gateway.wait_subscribed("the bound endpoints");
         let message = rig.publish();
         assert_eq!(rig.subscriber.next(), message);
@@ -130,7 +112,17 @@ impl Rig {
 
     /// Returns where publishers connect.
     pub(crate) fn publishers(&self) -> &str {
-        self.endpoints.publishers.as_deref().expect("the gateway runs a hub")
+        self.publishers.as_deref().expect("the gateway runs a hub")
+    }
+
+    /// Returns the endpoint of each port, that of publishers first.
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        self.publishers.iter().chain([&self.subscribers]).cloned().collect()
+    }
+
+    /// Connects a subscriber to what begins with `prefix`. The gateway has read the subscription then.
+    pub(crate) fn subscribed(&self, prefix: &str) -> RawPeer {
+        subscribed(RawPeer::connect(&self.subscribers), prefix)
     }
 
     /// Posts a message that nobody else sends.
@@ -161,13 +153,13 @@ impl Rig {
     pub(crate) fn connect_libzmq(&self, context: &zmq::Context, prefix: &str) -> zmq::Socket {
         let socket = context.socket(zmq::SUB).unwrap();
         socket.set_subscribe(prefix.as_bytes()).unwrap();
-        socket.connect(&self.endpoints.subscribers).unwrap();
+        socket.connect(&self.subscribers).unwrap();
         socket
     }
 
     /// Returns whether a subscriber that comes now is served in this time.
     pub(crate) fn serves_newcomer_within(&mut self, time: Duration) -> bool {
-        let newcomer = Subscriber::connected(&self.endpoints.subscribers, OWN_TOPIC);
+        let newcomer = Subscriber::connected(&self.subscribers, OWN_TOPIC);
         let deadline = Instant::now() + time;
         while Instant::now() < deadline {
             let message = self.publish();

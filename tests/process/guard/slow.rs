@@ -13,21 +13,16 @@ use crate::support::*;
 
 /// Bytes of the payloads.
 const PAYLOAD_BYTES: usize = 20_000;
-
 /// The stall timeout of the gateways.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// How long after the first refusal a subscriber may hold others up.
 const DISCONNECTED_WITHIN: Duration = Duration::from_secs(6);
-
 /// The receive buffer of a subscriber on a small machine, in bytes.
 const SMALL_BUFFER_BYTES: usize = 16 * 1024;
-
 /// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs to
 /// stop it.
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
-
 /// Subscribers that are too slow: how many bytes each reads every 100 ms, and whether its receive buffer is the smallest
 /// one, so that few bytes are acknowledged at a time.
 const STOPS: (usize, bool) = (0, false);
@@ -48,7 +43,6 @@ fn read_little(mut peer: RawPeer, most_bytes: usize, over: &AtomicBool) -> usize
     whole_messages(&bytes)
 }
 
-/// One subscriber is too slow, and another one reads everything.
 #[test]
 fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     let manners = [STOPS, DRIPS, TRICKLES];
@@ -57,7 +51,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     let with_pause = (Side::Bind, STOPS, 2 * STALL_TIMEOUT);
     side_by_side(cases.chain([with_pause]), |(side, (most_bytes, is_small), paused)| {
         let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT);
-        let endpoint = &rig.endpoints.subscribers;
+        let endpoint = &rig.subscribers;
         let late =
             if is_small { RawPeer::connect_with_receive_buffer(endpoint, 1) } else { RawPeer::connect(endpoint) };
         let late = subscribed(late, OWN_TOPIC);
@@ -78,7 +72,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         println!("{most_bytes} bytes at a time: {accepted} accepted, {received} received, {event}");
 
         assert_eq!(event["state"], "disconnected");
-        assert_eq!(event["endpoint"], rig.endpoints.subscribers.as_str());
+        assert_eq!(event["endpoint"], rig.subscribers.as_str());
         assert_eq!(event["reason"], "a message waited for it for longer than 2 s while others were refused");
         let (refused, accepted_before) = poster.first_refusal.expect("a message is refused before");
         lateness.assert_took(disconnected.duration_since(refused), paused + DISCONNECTED_WITHIN);
@@ -133,15 +127,22 @@ impl SlowReader {
     }
 }
 
-/// It takes 20 messages a second while 15 come, through a small window.
+/// Fails unless all are still connected, and the other subscriber has received everything.
+fn assert_nobody_is_slow(mut rig: Rig, poster: &Poster, what: &str) {
+    let peers = &rig.gateway.stats()["peers"];
+    assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
+    assert_received(&rig, &poster.accepted);
+    rig.assert_unharmed(what);
+}
+
 #[test]
 fn a_subscriber_with_a_small_window_stays() {
     side_by_side(SIDES, |side| {
         const MESSAGES: u32 = 15 * 8;
         const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
         const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
-        let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT);
-        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
+        let rig = Rig::with_short_queue(side, STALL_TIMEOUT);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, SMALL_BUFFER_BYTES);
         let mut peer = subscribed(peer, OWN_TOPIC);
         let reading = Task::start(move |_over| {
             for expected in 0..MESSAGES {
@@ -158,10 +159,7 @@ fn a_subscriber_with_a_small_window_stays() {
         }
         let _peer = reading.join();
         assert!(started.elapsed() > 3 * STALL_TIMEOUT);
-        let peers = &rig.gateway.stats()["peers"];
-        assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
-        assert_received(&rig, &poster.accepted);
-        rig.assert_unharmed("a small window");
+        assert_nobody_is_slow(rig, &poster, "a small window");
     });
 }
 
@@ -173,7 +171,7 @@ fn a_slow_subscriber_holds_nobody_up() {
         const PAYLOAD_BYTES: usize = 2_000;
         const PIPELINE: usize = 50;
         let mut rig = Rig::start(Gateway::serve(), side, Transport::Tcp, OWN_TOPIC);
-        let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
+        let slow = RawPeer::connect_with_receive_buffer(&rig.subscribers, SMALL_BUFFER_BYTES);
         let slow = SlowReader::start(subscribed(slow, OWN_TOPIC), Duration::from_millis(20));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         for number in (0..MESSAGES).step_by(PIPELINE) {
@@ -210,7 +208,7 @@ fn wait_refused(rig: &mut Rig) {
 /// Posts until a message is refused, while a subscriber reads nothing. It receives everything behind these pauses.
 fn assert_count_for_nobody(side: Side, stall_timeout: Duration, pauses: impl FnOnce(&Rig, RawPeer) -> SlowReader) {
     let mut rig = Rig::with_short_queue(side, stall_timeout);
-    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
+    let slow = RawPeer::connect_with_receive_buffer(&rig.subscribers, 2 * SMALL_BUFFER_BYTES);
     let slow = subscribed(slow, OWN_TOPIC);
     let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
     let posting = Task::start(|over| poster.post_until(over));
@@ -218,10 +216,7 @@ fn assert_count_for_nobody(side: Side, stall_timeout: Duration, pauses: impl FnO
     let slow = pauses(&rig, slow);
     let poster = posting.finish();
     slow.assert_receives(&poster.accepted);
-    let peers = &rig.gateway.stats()["peers"];
-    assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
-    assert_received(&rig, &poster.accepted);
-    rig.assert_unharmed("a pause");
+    assert_nobody_is_slow(rig, &poster, "a pause");
 }
 
 /// The queue is full before and after the pause, and what waits longest waits for half a second.

@@ -132,7 +132,6 @@ fn storm(what: &str, rig: Rig, endpoint: &str) {
     rig.assert_unharmed(what);
 }
 
-/// Each port stands a storm with each way to wait for sockets that this kernel has.
 #[test]
 fn every_port_of_the_bus_stands_a_storm() {
     let modes: &[&'static str] = if io_mode() == "uring" { &["uring", "epoll"] } else { &["epoll"] };
@@ -140,7 +139,7 @@ fn every_port_of_the_bus_stands_a_storm() {
     for io in modes {
         let (hub, other_hub, bound) = (start(io, Side::Hub), start(io, Side::Hub), start(io, Side::Bind));
         let publishers = hub.publishers().to_owned();
-        let [subscribers, endpoint] = [&other_hub, &bound].map(|rig| rig.endpoints.subscribers.clone());
+        let [subscribers, endpoint] = [&other_hub, &bound].map(|rig| rig.subscribers.clone());
         let ports = [
             ("publishers' side", hub, publishers),
             ("subscribers' side", other_hub, subscribers),

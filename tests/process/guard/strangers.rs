@@ -4,8 +4,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use super::rig::{Endpoints, OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::*;
+
+/// The ports, by both transports.
+const PORTS: [(Side, Transport); 4] = [
+    (Side::Bind, Transport::Tcp),
+    (Side::Bind, Transport::Ipc),
+    (Side::Hub, Transport::Tcp),
+    (Side::Hub, Transport::Ipc),
+];
 
 /// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
 fn v1_message(topic: &str, payload: &str) -> Vec<u8> {
@@ -47,24 +55,21 @@ fn strangers() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Each stranger is disconnected, which the log says once of each kind, and what the subscriber receives next is what
-/// the gateway publishes next.
 #[test]
 fn strangers_get_nothing_from_a_port_of_the_bus() {
-    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
-    side_by_side(ports, |(side, transport)| {
+    side_by_side(PORTS, |(side, transport)| {
         let mut rig = Rig::heard_by_all(side, transport);
-        for endpoint in rig.endpoints.clone().all() {
+        for endpoint in rig.endpoints() {
             for (what, bytes) in strangers() {
                 println!("{what} at {endpoint}");
-                let mut peer = RawPeer::connect(endpoint);
+                let mut peer = RawPeer::connect(&endpoint);
                 peer.send(&bytes);
                 let answer = peer.read_to_end();
                 assert!(answer.len() <= 64, "more than a greeting: {answer:?}");
                 rig.assert_served();
             }
         }
-        for endpoint in rig.endpoints.all() {
+        for endpoint in rig.endpoints() {
             let line = format!("at {endpoint}, which does not speak ZMTP 3");
             rig.gateway.expect_log(&line);
             assert_eq!(rig.gateway.log().matches(&line).count(), 1, "{}", rig.gateway.log());
@@ -76,10 +81,9 @@ fn strangers_get_nothing_from_a_port_of_the_bus() {
 /// One of 256 peers cannot be found without its name.
 #[test]
 fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
-    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
-    side_by_side(ports, |(side, transport)| {
+    side_by_side(PORTS, |(side, transport)| {
         let mut rig = Rig::open(side, transport);
-        let Endpoints { publishers, subscribers } = rig.endpoints.clone();
+        let (publishers, subscribers) = (rig.publishers.clone(), rig.subscribers.clone());
         let expect_refused = |endpoint: &str, bytes: &[u8], why: &str| {
             let mut peer = RawPeer::connect(endpoint);
             let name = peer.name();
@@ -122,14 +126,13 @@ fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
 /// libzmq closes a connection at the name of another mechanism than its own, also before it has sent its own.
 #[test]
 fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {
-    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
-    side_by_side(ports, |(side, transport)| {
+    side_by_side(PORTS, |(side, transport)| {
         let rig = Rig::open(side, transport);
-        for endpoint in rig.endpoints.all() {
-            let is_publisher = rig.endpoints.publishers.as_ref() == Some(endpoint);
+        for endpoint in rig.endpoints() {
+            let is_publisher = rig.publishers.as_ref() == Some(&endpoint);
             let socket = zmq::Context::new().socket(if is_publisher { zmq::PUB } else { zmq::SUB }).unwrap();
             socket.set_plain_username(Some("user")).unwrap();
-            socket.connect(endpoint).unwrap();
+            socket.connect(&endpoint).unwrap();
             let line = format!(" at {endpoint}, which uses the security mechanism PLAIN, and only NULL is supported");
             rig.gateway.expect_log(&line);
         }
@@ -144,7 +147,7 @@ fn a_request_that_is_held_open_stalls_nothing() {
     const POSTS: usize = 500;
     let rig = Rig::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
     let strangers = strangers();
-    let mut held: Vec<_> = strangers.iter().map(|_| RawPeer::connect(&rig.endpoints.subscribers)).collect();
+    let mut held: Vec<_> = strangers.iter().map(|_| RawPeer::connect(&rig.subscribers)).collect();
     for (peer, (_, bytes)) in held.iter_mut().zip(&strangers) {
         peer.send(bytes);
     }

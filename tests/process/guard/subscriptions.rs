@@ -73,7 +73,7 @@ fn one_greedy_subscriber_costs_a_bounded_amount() {
     side_by_side([(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Ipc)], |(side, transport)| {
         let mut rig = Rig::open(side, transport);
         for shape in SHAPES {
-            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+            let mut peer = RawPeer::speaking(&rig.subscribers, "SUB");
             subscribe_much(&mut peer, shape, ALONE_BYTES, 1);
             // The connection stays while others are served.
             rig.assert_served();
@@ -83,13 +83,12 @@ fn one_greedy_subscriber_costs_a_bounded_amount() {
     });
 }
 
-/// They send subscriptions of all kinds, or with long prefixes alone.
 #[test]
 fn many_greedy_subscribers_cost_a_bounded_amount() {
     const PEERS: usize = 120;
     side_by_side([(Side::Hub, &SHAPES[..]), (Side::Bind, &[LONG_PREFIXES])], |(side, shapes)| {
         let rig = Rig::open(side, Transport::Tcp);
-        let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
+        let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.subscribers, "XSUB")).collect();
         for (number, peer) in peers.iter_mut().enumerate() {
             subscribe_much(peer, shapes[number % shapes.len()], EACH_BYTES, number as u64);
         }

@@ -8,7 +8,6 @@ use crate::support::*;
 
 /// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 8;
-
 /// The pause of a client that was refused.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 

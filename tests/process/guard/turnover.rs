@@ -14,25 +14,18 @@ use crate::support::*;
 
 /// Peers that come and go together, nearly as many as the bus has places for subscribers.
 const PEERS: usize = 250;
-
 /// What each of them subscribes to: 19,000 prefixes together, nearly as many as may be.
 const PREFIXES: usize = 76;
-
 /// How long the other subscriber is watched beside peers that come and go, there and here.
 const IN_TURNOVER: Duration = Duration::from_secs(4);
-
 /// How long messages are posted before the stop.
 const BEFORE_STOP: Duration = Duration::from_secs(2);
-
 /// How much longer another subscriber may wait because of what peers do.
 const MOST_LONGER: Duration = Duration::from_millis(100);
-
 /// How often a thread of the test or of the gateway may have to wait for a processor between a post and its receipt.
 const WAITS: u32 = 8;
-
 /// How long a peer waits until its bytes are taken.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How long a gateway that is told to stop hands messages over.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -105,10 +98,10 @@ fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     raise_descriptors();
     let mut rig = Rig::open(side, Transport::Tcp);
     let peers = subscriptions(prefix_bytes);
-    let endpoint = rig.endpoints.subscribers.clone();
+    let endpoint = rig.subscribers.clone();
     let resting: Vec<_> = peers.iter().map(|bytes| with_subscriptions(RawPeer::connect(&endpoint), bytes)).collect();
     let other = Rig::open(side, Transport::Tcp);
-    let elsewhere = turnover(&other.endpoints.subscribers, &peers);
+    let elsewhere = turnover(&other.subscribers, &peers);
     let (before, _) = longest_wait(&rig, IN_TURNOVER);
     elsewhere.into_iter().for_each(|peers| _ = peers.finish());
     let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
@@ -138,7 +131,7 @@ fn peers_that_change_their_mind_hold_nobody_up() {
         let change = change.repeat(1_000);
         let sent = Arc::new(AtomicUsize::new(0));
         let change_at = |rig: &Rig| {
-            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+            let mut peer = RawPeer::speaking(&rig.subscribers, "SUB");
             peer.hold_little();
             let (change, sent) = (change.clone(), Arc::clone(&sent));
             Task::start(move |over| {
@@ -165,7 +158,6 @@ fn peers_that_change_their_mind_hold_nobody_up() {
     });
 }
 
-/// The stop keeps its deadline, and the last event claims no message that was not handed over.
 #[test]
 fn a_stop_in_a_turnover_counts_what_is_lost() {
     side_by_side(SIDES, |side| {
@@ -173,7 +165,7 @@ fn a_stop_in_a_turnover_counts_what_is_lost() {
         let drain = ["--drain-timeout", "2"];
         let mut rig = Rig::start(Gateway::serve().arguments(drain), side, Transport::Tcp, OWN_TOPIC);
         let before = rig.gateway.stats()["published"].as_u64().unwrap();
-        let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(1_000));
+        let turnover = turnover(&rig.subscribers, &subscriptions(1_000));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
         let started = Instant::now();
         while started.elapsed() < BEFORE_STOP {

@@ -9,25 +9,18 @@ use crate::support::net::connect;
 use crate::support::report::assert_nothing_is_lost_by_a_stop;
 use crate::support::*;
 
-/// How many threads post.
-const CLIENTS: usize = 4;
+/// Longer than a test waits for a stop.
+const LONG: [&str; 4] = ["--drain-timeout", "120", "--head-timeout", "120"];
 
-/// After how many answers of 200 the signal is sent.
-const ACCEPTED_BEFORE_THE_SIGNAL: usize = 1000;
-
-/// How many messages are sent on one connection. It is a few, so that handshakes are part of the load.
-const PER_CONNECTION: usize = 20;
-
+/// Only few messages are sent on one connection, so that handshakes are part of the load.
 #[test]
 fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
     let mut rig = Rig::with(["--workers", "2"]);
     let (address, connector) = (rig.gateway.address(), rig.connector.clone());
-    let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
+    let shape = Shape { clients: 4, padding: 0, pipeline: 1, per_connection: |_| 20 };
     let connect = move || connector.connect(address, "localhost").map(Client::over);
     let load = Load::by(connect, rig.gateway.target(), shape);
-    assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL, |gateway| {
-        gateway.signal(Signal::TERM);
-    });
+    assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, 1_000, |gateway| gateway.signal(Signal::TERM));
 }
 
 #[test]
@@ -40,8 +33,7 @@ fn a_request_in_flight_is_answered_before_its_connection_ends() {
 /// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
-    let longer_than_the_test_takes = ["--drain-timeout", "120", "--head-timeout", "120"];
-    let mut rig = Rig::with(longer_than_the_test_takes);
+    let mut rig = Rig::with(LONG);
     let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
         .into_iter()
         .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
@@ -67,8 +59,7 @@ fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
 /// No request is in flight before the handshake is done, so the gateway does not wait for a handshake that stalls.
 #[test]
 fn a_handshake_in_flight_does_not_delay_the_stop() {
-    let longer_than_the_test_waits = ["--drain-timeout", "120", "--head-timeout", "120"];
-    let mut rig = Rig::with(longer_than_the_test_waits);
+    let mut rig = Rig::with(LONG);
     let address = rig.gateway.address();
     let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
     let hello = hello.handshake_bytes();
@@ -117,7 +108,7 @@ fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
 
 #[test]
 fn a_switch_off_closes_what_is_idle_and_a_stop_after_it_waits_for_no_handshake() {
-    let mut rig = Rig::with(["--drain-timeout", "120", "--head-timeout", "120"]);
+    let mut rig = Rig::with(LONG);
     let mut idle = rig.client();
     let begin = || rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     let (silent, mut stalled) = (begin(), begin());

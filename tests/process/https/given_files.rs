@@ -42,17 +42,13 @@ fn log_of(arguments: [&str; 4]) -> String {
 }
 
 #[test]
-fn an_expired_certificate_and_a_key_with_permissions_for_others_are_served_with_a_warning() {
+fn an_expired_certificate_a_key_and_a_directory_open_to_others_are_served_with_a_warning() {
     for (pair, warning) in
         [(Pair::valid(-30, -1), "the certificate expired on"), (Pair::ec(), "open to others than its owner")]
     {
         let log = log_of(pair.in_files().arguments());
         assert!(log.contains(warning), "{log}");
     }
-}
-
-#[test]
-fn a_directory_in_which_others_may_replace_the_key_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     // In a directory with the sticky bit, nobody can replace the files of others.
     for (mode, is_open) in [(0o777, true), (0o775, true), (0o703, true), (0o755, false), (0o1777, false)] {

@@ -1,28 +1,26 @@
-//! Clients that do not speak TLS, stall in the handshake, or disconnect in the middle.
+//! Clients that do not speak TLS, stall, send slowly, or disconnect in the middle. A deadline is one second, the shortest.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use rustls::version::TLS12;
 use socket2::SockRef;
 
-use super::client::read_to_end;
-use super::rig::Rig;
+use super::client::{Connector, read_to_end};
+use super::rig::{Rig, self_signed_certificate};
+use crate::support::http::expect_408;
 use crate::support::net::connect;
 use crate::support::*;
 
 /// Clients that each send a large body.
 const CLIENTS: usize = 200;
-
 /// The length of each body.
 const BODY_BYTES: usize = 1 << 20;
-
 /// The memory that a connection may use beside its body: most of it is the TLS session.
 const CONNECTION_KIB: u64 = 32;
-
 /// The memory that the allocator, libzmq and the buffers of all connections may keep.
 const SLACK_KIB: u64 = 32 * 1024;
-
 /// The size of the header of a handshake record and of the beginning of its ClientHello.
 const HELLO_BEGINNING_BYTES: usize = 11;
 
@@ -106,16 +104,13 @@ fn a_handshake_that_stalls_is_closed_in_time() {
 
 #[test]
 fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
-    const CLIENTS: usize = 500;
     let rig = Rig::with(["--head-timeout", "2", "--body-timeout", "2"]);
     rig.served_client();
     let descriptors = || descriptors(rig.gateway.id());
     let connected = rig.client();
     let baseline = descriptors() - 1;
     drop(connected);
-    for number in 0..CLIENTS {
-        disconnect_in_the_middle(&rig, number);
-    }
+    (0..500).for_each(|number| disconnect_in_the_middle(&rig, number));
     eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
     rig.served_client();
 }
@@ -171,4 +166,54 @@ fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
     let resident = resident_kib(rig.gateway.id());
     println!("{before} KiB before, {resident} KiB then");
     assert!(resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB, "{resident} KiB, {before} KiB before");
+}
+
+#[test]
+fn a_head_or_a_body_that_does_not_end_is_answered_with_408() {
+    let rig = Rig::with(["--head-timeout", "1", "--body-timeout", "1"]);
+    let (whole, chunked) = (rig.request(FINE).bytes(), rig.request(FINE).chunked(5).bytes());
+    for unfinished in [&whole[..30], &whole[..whole.len() - 1], &chunked[..chunked.len() - 1]] {
+        let mut client = rig.served_client();
+        let since = Instant::now();
+        client.send(unfinished);
+        expect_408(client, since);
+    }
+    let since = Instant::now();
+    let mut first = rig.client();
+    first.send(&whole[..30]);
+    expect_408(first, since);
+    rig.assert_bus_is_quiet();
+}
+
+/// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off. They are not bytes
+/// of a head either: the gateway cannot answer, since no part of a request has arrived.
+#[test]
+fn a_record_that_does_not_end_is_answered_with_408_in_a_body_and_closed_in_a_head() {
+    let rig = Rig::with(["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"]);
+    // It takes many times the deadline.
+    let long = rig.request(format!("{FINE}{}", " ".repeat(500)));
+    let mut client = rig.client();
+    let request = long.clone().field("Expect", "100-continue");
+    client.send(request.head());
+    assert_eq!(client.response().status, 100);
+    let since = Instant::now();
+    let record = client.stream().records(request.body());
+    client.stream().send_slowly(&record);
+    expect_408(client, since);
+
+    // In TLS 1.2, the gateway sends nothing of its own between the handshake and the first answer.
+    let connector = Connector::version(&self_signed_certificate(&rig.gateway), &TLS12);
+    for second_request in [false, true] {
+        let since = Instant::now();
+        let mut client = connector.client(rig.gateway.address());
+        if second_request {
+            client.exchange(&rig.request(FINE)).assert_accepted();
+            rig.expect_valid_message();
+        }
+        let record = client.stream().records(&long.bytes());
+        client.stream().send_slowly(&record);
+        client.expect_close();
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
+    }
+    rig.assert_bus_is_quiet();
 }

@@ -125,7 +125,6 @@ fn files_that_cannot_be_used_are_reported_and_change_nothing() {
     assert_eq!(replaced["not_after"], SECOND_END.1);
 }
 
-/// A client that resumes its session does not see the new certificate.
 #[test]
 fn sessions_of_the_old_certificate_are_not_resumed() {
     let rig = ReloadRig::start();

@@ -12,7 +12,6 @@ use crate::support::*;
 
 /// The kernel does not delay an acknowledgement by less (its `TCP_DELACK_MIN`).
 const SHORTEST_DELAY: Duration = Duration::from_millis(40);
-
 /// The smallest record that rustls makes, header and tag included.
 const SMALLEST_RECORD: usize = 32;
 
@@ -33,7 +32,7 @@ fn a_large_body_arrives_unchanged() {
 }
 
 #[test]
-fn a_request_in_records_of_one_byte_is_served() {
+fn requests_and_handshakes_in_records_and_segments_of_one_byte_and_in_one_write_are_served() {
     let rig = Rig::start();
     for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
         let mut client = rig.client();
@@ -48,11 +47,8 @@ fn a_request_in_records_of_one_byte_is_served() {
         client.response().assert_accepted();
         rig.expect_valid_message();
     }
-}
 
-#[test]
-fn requests_and_handshakes_of_many_segments_are_served() {
-    let rig = Rig::start();
+    // Now the smallest records, and each byte in a segment of its own.
     let smallest = rig.connector.with(|config| config.max_fragment_size = Some(SMALLEST_RECORD));
     let mut client = smallest.client(rig.gateway.address());
     client.exchange(&rig.request(FINE)).assert_accepted();
@@ -68,11 +64,8 @@ fn requests_and_handshakes_of_many_segments_are_served() {
         tls.send_raw(&[byte]);
     }
     Client::over(tls).exchange(&rig.request(FINE)).assert_accepted();
-}
 
-#[test]
-fn a_request_may_follow_the_handshake_in_the_same_write() {
-    let rig = Rig::start();
+    // A request may follow the handshake in the same write.
     let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     // Rustls sends what is written before the end of the handshake behind its last message.
     let hello = tls.records(&rig.request(FINE).bytes());

@@ -65,7 +65,6 @@ fn requests_of_connections_that_were_not_accepted_are_answered_before_the_socket
     }
 }
 
-/// Each of so many clients connects anew as soon as it has its answer.
 #[test]
 fn clients_that_connect_all_the_time_do_not_hold_up_the_stop() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "600"]).start();

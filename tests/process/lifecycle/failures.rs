@@ -1,5 +1,6 @@
 //! Starts that fail: the exit status and the last event give the reason to the parent, and stderr gives it to the user.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use crate::support::gateway::assert_failed;
@@ -8,21 +9,24 @@ use crate::support::*;
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]
 fn no_directory_for_the_settings_is_3_and_named() {
-    let mut command = binary();
-    command.args(["serve", "--plain"]).envs([("XDG_CONFIG_HOME", "relative"), ("HOME", "relative")]);
-    let mut process = Process::spawn(&mut command);
-    let output = process.finish(3);
+    let relative = [("XDG_CONFIG_HOME", "relative"), ("HOME", "relative")];
+    let output = Process::spawn(binary().args(["serve", "--plain"]).envs(relative)).finish(3);
     assert_failed(&output, 3);
     assert!(output.stderr.contains("neither XDG_CONFIG_HOME nor HOME names a directory"), "{}", output.stderr);
 }
 
+/// Returns a gateway that the settings enable while another program has its port.
+fn enabled_at_a_taken_port() -> (TcpListener, Gateway) {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
+    gateway.settings.write(&enabled(&token("a")));
+    (taken, gateway)
+}
+
 #[test]
 fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
-    gateway.settings.write(&enabled(&token("a")));
-    assert_eq!(gateway.wait_exit(), 4);
-    let output = gateway.end();
+    let (_taken, mut gateway) = enabled_at_a_taken_port();
+    let output = gateway.finish(4);
     assert_failed(&output, 4);
     // The settings were the reason until then.
     let told: Vec<Value> =
@@ -32,13 +36,10 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
     assert_eq!(not_ready["reason"], failed["reason"]);
 }
 
-/// While the gateway tries again to listen on an address that is taken, it follows signals and settings.
 #[test]
 fn a_taken_port_holds_up_neither_signals_nor_settings() {
     let stopped_in_time = || {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
-        gateway.settings.write(&enabled(&token("a")));
+        let (_taken, mut gateway) = enabled_at_a_taken_port();
         gateway.expect_log("trying again for 1 s");
         gateway.signal(Signal::TERM);
         gateway.wait_exit() == 0
@@ -85,5 +86,17 @@ fn what_refuses_a_start_is_named() {
     for (builder, status, named) in cases {
         let stderr = builder.fail(status);
         assert!(stderr.contains(&named), "{named}: {stderr}");
+    }
+}
+
+/// The unit tests of `cli` have one of each kind; here are those that `main` sees, those that only several options together
+/// make wrong, and what the message says of them.
+#[test]
+fn wrong_arguments_are_2_with_a_message_on_stderr() {
+    let wrong = include_str!("../../data/wrong-arguments.json");
+    for (arguments, said) in serde_json::from_str::<BTreeMap<String, String>>(wrong).unwrap() {
+        let output = run(arguments.split_whitespace(), 2);
+        assert!(!output.stderr.trim().is_empty() && output.stderr.contains(&said), "{arguments}: {}", output.stderr);
+        assert_eq!(output.stdout, "", "{arguments}");
     }
 }

@@ -1,13 +1,6 @@
 //! The log on stderr, and what stands on a terminal.
 
-use std::process::Stdio;
-
 use crate::support::*;
-
-/// Returns the text with each digit as 0.
-fn pattern(text: &str) -> String {
-    text.replace(|c: char| c.is_ascii_digit(), "0")
-}
 
 #[test]
 fn each_line_begins_with_its_level() {
@@ -36,7 +29,8 @@ fn log_time_is_before_the_level() {
     gateway.expect_log("listening on ");
     gateway.terminate();
     let log = gateway.log();
-    assert!(log.lines().all(|line| pattern(line).starts_with("0000-00-00T00:00:00.000Z ")), "{log}");
+    let pattern = log.replace(|c: char| c.is_ascii_digit(), "0");
+    assert!(pattern.lines().all(|line| line.starts_with("0000-00-00T00:00:00.000Z ")), "{log}");
     assert!(log.contains("Z info: listening on "), "{log}");
 }
 
@@ -44,13 +38,8 @@ fn log_time_is_before_the_level() {
 fn a_terminal_gets_the_log_and_no_events() {
     for has_events in [false, true] {
         let terminal = Terminal::open();
-        let options = has_events.then_some("--events");
-        let mut gateway = Gateway::serve()
-            .settings(&enabled("s3cr3t-of-the-test"))
-            .arguments(options)
-            .stdout(Stdio::from(terminal.stream()))
-            .stderr(Stdio::piped())
-            .spawn();
+        let builder = Gateway::serve().arguments(has_events.then_some("--events"));
+        let mut gateway = builder.stdout(terminal.stream()).spawn();
         gateway.expect_log("info: listening on ");
         gateway.signal(Signal::TERM);
         let log = gateway.finish(0).stderr;

@@ -1,6 +1,5 @@
 //! The gateway from its start to its stop, as its parent process sees it.
 
-mod commands;
 mod drain;
 mod endpoints;
 mod failures;

@@ -28,7 +28,7 @@ fn a_message_that_is_posted_after_ready_is_taken() {
             gateway.wait_subscribed(bus.endpoint());
             let url = events.iter().find(|event| is_event(event, "listening")).unwrap()["url"].as_str().unwrap();
             let address = url.split('/').nth(2).unwrap().parse().unwrap();
-            crate::support::http::Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+            Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
             assert_eq!(bus.next(), Message::new("t", "{}"));
         }
         gateway.terminate();
@@ -63,7 +63,6 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     assert_eq!(off["reason"], gateway.wait_event("disabled")["reason"]);
     gateway.settings.write(&enabled(&token("of-the-test")));
     gateway.wait_event("ready");
-
     gateway.terminate();
     let output = gateway.end().stdout;
     let states: Vec<&str> = output.lines().filter(|line| line.contains("ready")).collect();

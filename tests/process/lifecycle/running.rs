@@ -27,7 +27,6 @@ fn the_gateway_obeys_signals_that_its_parent_has_blocked() {
     }
 }
 
-/// A parent that stops reading must not stop the gateway.
 #[test]
 fn the_gateway_goes_on_after_its_stdout_is_closed() {
     let (stdout, writer) = std::io::pipe().unwrap();

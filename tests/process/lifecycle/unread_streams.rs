@@ -33,7 +33,6 @@ fn lines_told_of(log: &str) -> usize {
     log.lines().filter_map(dropped_in).sum::<usize>() + log.matches("the last good settings stay in force").count()
 }
 
-/// More lines are logged than wait for a reader.
 #[test]
 fn a_log_that_is_read_late_tells_how_many_lines_were_dropped() {
     const REJECTIONS: usize = 1500;

@@ -173,7 +173,6 @@ fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     assert!(stderr.contains("6 lines behind it went ahead"), "{stderr}");
 }
 
-/// Only the gateway's own 200 counts.
 #[test]
 fn what_is_no_gateway_is_4() {
     for stranger in [

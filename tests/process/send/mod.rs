@@ -1,10 +1,4 @@
 //! The command `send`: what it posts, what it says, and its exit statuses.
-//!
-//! | file | the question it answers |
-//! |---|---|
-//! | `lines` | Is every line posted, in order and once, whatever the gateway does? |
-//! | `refusals` | Does a person learn what was refused, by the text and by the exit status? |
-//! | `in_flight` | What happens to the lines in flight when answers are late or do not come? |
 
 mod in_flight;
 mod lines;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::support::ladder::{Fault, LADDER};
 use crate::support::*;
 
-/// The answer to a request with several faults is that of the fault which comes first in the table.
 #[test]
 fn the_fault_that_comes_first_in_the_table_is_answered() {
     let arguments = ["--max-body", "64"];
