@@ -46,7 +46,6 @@ struct State {
 }
 
 impl State {
-    /// Returns the first state of an adapter that knows these vocabularies.
     fn installed(vocabularies: Vocabularies) -> Self {
         let stopped = |name: &str| (name.to_owned(), Status::Stopped);
         let extensions = BTreeMap::from([EIM, OTHER].map(stopped));
@@ -190,7 +189,6 @@ fn transitions(naming: &Naming) -> Vec<Transition> {
     ]
 }
 
-/// Returns messages that start and stop a node.
 fn transitions_of_a_node(naming: &Naming) -> [Transition; 2] {
     let topic = "core/nodes/operate";
     [
@@ -217,7 +215,6 @@ struct AdapterFixture {
     gateway: Gateway,
     bus: Subscriber,
     state: State,
-    /// The topic and the identifier of marker messages.
     marker: [&'static str; 2],
 }
 

@@ -1,6 +1,8 @@
-//! The option `--encoding`, the bytes of messages that wait, and the keep-alive of what is dialled.
+//! The option `--encoding`, the bytes of messages that wait, and the endpoints that are dialled: their keep-alive, and the
+//! reasons why one is not connected, as the event `bus` and the log tell them.
 
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 
 use crate::support::net::tcp_sockets;
 use crate::support::*;
@@ -52,4 +54,83 @@ fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
     eventually("the connection has a keep-alive timer", || {
         tcp_sockets().iter().any(|socket| socket.peer == hub && socket.has_keep_alive_timer).then_some(())
     });
+}
+
+/// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
+/// part of a second.
+const REPORTED_WITHIN: Duration = Duration::from_secs(3);
+
+fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
+    let event = gateway
+        .wait_for(reason, |event| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event, reason));
+    assert_eq!(event["state"], "disconnected");
+    gateway.expect_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
+    event
+}
+
+fn has_reason(event: &Value, reason: &str) -> bool {
+    event["reason"].as_str().is_some_and(|text| text.contains(reason))
+}
+
+/// Listens where each client gets `answer`, and nothing more happens. Returns the endpoint.
+fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
+    let listener = eventually("the port is free", || TcpListener::bind(address).ok());
+    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let answered = listener.incoming().map(|stream| {
+            let mut stream = stream.unwrap();
+            // A client that leaves at once is no error.
+            let _ = stream.write_all(answer);
+            stream
+        });
+        answered.collect::<Vec<_>>()
+    });
+    endpoint
+}
+
+#[test]
+fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served() {
+    let (_wrong_side, of_wrong_side) = bound_socket(zmq::XPUB, "tcp://127.0.0.1:*");
+    let reasons = [
+        (dead_endpoint(), "refused"),
+        (ipc_endpoint(&tempfile::tempdir().unwrap()), "refused"),
+        (stranger_at(ANY_PORT, b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak ZMTP 3"),
+        (stranger_at(ANY_PORT, b"\x01\0"), "speaks ZMTP 1"),
+        (stranger_at(ANY_PORT, b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x02\0\0"), "speaks ZMTP 2"),
+        (stranger_at(ANY_PORT, b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01CURVE\0"), "the security mechanism CURVE"),
+        (stranger_at(ANY_PORT, b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01PLAIN\0"), "the security mechanism PLAIN"),
+        (stranger_at(ANY_PORT, b""), "no answer"),
+        (of_wrong_side, "subscribers' side"),
+    ];
+    let subscriber = Subscriber::bound();
+    let (lateness, started) = (Lateness::watch(), Instant::now());
+    let builder = reasons.iter().fold(Gateway::serve(), |builder, (endpoint, _)| builder.connect(endpoint));
+    let mut gateway = builder.connect(subscriber.endpoint()).start();
+    // A machine that is slow takes long for the start too.
+    let start = started.elapsed();
+    for (endpoint, reason) in &reasons {
+        wait_reason(&mut gateway, endpoint, reason);
+    }
+    lateness.assert_took(started.elapsed(), REPORTED_WITHIN + 10 * start);
+    gateway.wait_connected();
+    gateway.wait_subscribed(subscriber.endpoint());
+    gateway.post(Message::new("t", "{}").body()).assert_accepted();
+    assert_eq!(subscriber.next(), Message::new("t", "{}"));
+    gateway.terminate();
+}
+
+#[test]
+fn a_reason_that_changes_is_told_again_and_the_connection_too() {
+    let address = free_address();
+    let endpoint = format!("tcp://{address}");
+    let mut gateway = Gateway::serve().connect(&endpoint).start();
+    wait_reason(&mut gateway, &endpoint, "refused");
+    let hub = bound_socket(zmq::SUB, &endpoint);
+    gateway.wait_connected();
+    gateway.expect_log(&format!("connected to {endpoint}"));
+    drop(hub);
+    wait_reason(&mut gateway, &endpoint, "closed");
+    wait_reason(&mut gateway, &endpoint, "refused");
+    stranger_at(address, b"SSH-2.0-stranger\r\n");
+    wait_reason(&mut gateway, &endpoint, "ZMTP");
 }

@@ -117,14 +117,12 @@ fn two_demos_run_side_by_side() {
     }
 }
 
-/// Returns the command of a demo with these options.
 fn demo(options: &[&str]) -> Command {
     let mut command = binary();
     command.args(["demo", "--io", io_mode()]).args(options);
     command
 }
 
-/// Returns the line with which a message can be posted.
 fn curl_line(demo: &Process) -> String {
     demo.wait_line("curl", |line| line.trim_start().starts_with("curl "))
 }

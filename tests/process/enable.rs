@@ -3,32 +3,41 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use tempfile::TempDir;
 
 use crate::support::process::{Refusal, after, binary, copy_binary, with_file_at};
 use crate::support::*;
 
-/// Runs the command, which must end with this status.
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
     run([command, "--settings", settings.to_str().unwrap()], status)
 }
 
-/// Runs the command, which must succeed and say this.
 fn switch_says(command: &str, settings: &Path, text: &str) {
     let transcript = switch(command, settings, 0);
     assert!(transcript.stdout.contains(text), "{transcript:?}");
 }
 
-/// Returns the token of the settings.
+/// Returns the path of settings that do not exist, and their folder.
+fn settings_in_a_folder() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    (directory, settings)
+}
+
+/// Returns the number of files beside the settings, with them.
+fn files_beside(settings: &Path) -> usize {
+    fs::read_dir(settings.parent().unwrap()).unwrap().count()
+}
+
 fn token(settings: &Path) -> String {
     let text = fs::read_to_string(settings).unwrap();
     let (_, behind) = text.split_once("TOKEN = \"").unwrap();
@@ -36,9 +45,12 @@ fn token(settings: &Path) -> String {
 }
 
 #[test]
-fn enable_makes_folder_file_and_token_and_shows_no_token() {
+fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("config/adapter/user_settings.py");
+    switch_says("disable", &settings, "already");
+    assert!(!settings.parent().unwrap().exists());
+
     let transcript = switch("enable", &settings, 0);
     let printed = &transcript.stdout;
     assert!(printed.contains("switched on") && printed.contains("a new random token"), "{printed}");
@@ -49,7 +61,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
     let token = token(&settings);
     assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
     assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
-    assert_eq!(fs::read_dir(settings.parent().unwrap()).unwrap().count(), 1, "no draft is left");
+    assert_eq!(files_beside(&settings), 1, "no draft is left");
 
     let before = fs::metadata(&settings).unwrap().ino();
     switch_says("enable", &settings, "already");
@@ -63,8 +75,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
 
 #[test]
 fn a_token_that_is_kept_is_judged() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
+    let (_directory, settings) = settings_in_a_folder();
     for (token, flaw) in [("short", "fewer than 16 characters"), ("with a blank at its end ", "white space")] {
         fs::write(&settings, format!("TOKEN = '{token}'\n")).unwrap();
         for state in ["the same token", "already"] {
@@ -73,14 +84,6 @@ fn a_token_that_is_kept_is_judged() {
         }
         assert!(!switch("disable", &settings, 0).stdout.contains(flaw));
     }
-}
-
-#[test]
-fn disable_makes_no_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("adapter/user_settings.py");
-    switch_says("disable", &settings, "already");
-    assert!(!settings.parent().unwrap().exists());
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn of_several_at_once_one_makes_the_token() {
         });
         let made = printed.into_inner().unwrap().matches("a new random token").count();
         assert_eq!((made, fs::read_to_string(&settings).unwrap().matches("TOKEN").count()), (1, 1));
-        assert_eq!(fs::read_dir(settings.parent().unwrap()).unwrap().count(), 1, "no draft is left");
+        assert_eq!(files_beside(&settings), 1, "no draft is left");
     }
 }
 
@@ -228,25 +231,23 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     let output = with_file_at(settings.to_str().unwrap(), &other, &command).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(fs::read_to_string(&other).unwrap(), on.replace("True", "False"));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "no draft is left");
+    assert_eq!(files_beside(&settings), 2, "no draft is left");
 }
 
 #[test]
 fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
+    let (_directory, settings) = settings_in_a_folder();
     let refusal = Refusal { call: libc::SYS_renameat2, argument: None, errno: Errno::INVAL };
     refusal.during(|| switch("enable", &settings, 0));
     let made = token(&settings);
     refusal.during(|| switch("disable", &settings, 0));
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{made}\"\n"));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no draft is left");
+    assert_eq!(files_beside(&settings), 1, "no draft is left");
 }
 
 #[test]
 fn a_draft_of_a_killed_process_is_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
+    let (directory, settings) = settings_in_a_folder();
     // No process has such a number on Linux.
     let [killed, alive, other] = ["4194305", &std::process::id().to_string(), "x"]
         .map(|process| directory.path().join(format!("user_settings.py.{process}.new")));
@@ -260,8 +261,7 @@ fn a_draft_of_a_killed_process_is_removed() {
 /// An editor empties a file, then writes it.
 #[test]
 fn a_file_that_has_just_become_empty_is_looked_at_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
+    let (_directory, settings) = settings_in_a_folder();
     for (command, text) in [("enable", "a new random token"), ("disable", "already")] {
         let since = Instant::now();
         fs::write(&settings, "").unwrap();
@@ -272,18 +272,17 @@ fn a_file_that_has_just_become_empty_is_looked_at_again() {
 
 #[test]
 fn a_file_that_may_not_grow_is_refused_and_nothing_is_left_behind() {
-    let directory = tempfile::tempdir().unwrap();
+    let (_directory, settings) = settings_in_a_folder();
     let mut command = binary();
-    command.args(["enable", "--settings"]).arg(directory.path().join("user_settings.py"));
+    command.args(["enable", "--settings"]).arg(&settings);
     let output = after("ulimit -f 0", &command).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(files_beside(&settings), 0);
 }
 
 #[test]
 fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
+    let (_directory, settings) = settings_in_a_folder();
     for (text, place) in [
         ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal; write True or False"),
         ("x = (\n", ":2:1: unexpected end of the file"),

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 
 use crate::support::*;
 
-/// Starts a server that sends `answers` on one connection, whatever the client sends, and closes it.
 fn server(answers: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 use crate::support::*;
 
-/// The port of name servers.
 const DNS_PORT: u16 = 53;
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
@@ -32,13 +31,11 @@ fn silent_name_server() -> Option<UdpSocket> {
     UdpSocket::bind((*address.ip(), DNS_PORT)).ok()
 }
 
-/// Waits until a name is being looked up.
 fn wait_asked(server: &UdpSocket) {
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     server.recv(&mut [0; 512]).expect("the name server is asked");
 }
 
-/// Calls `test` with a gateway whose name server does not answer.
 fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
     let Some(server) = silent_name_server() else {
         return skip("no name server can be replaced here: this needs port 53");
@@ -64,7 +61,6 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
     });
 }
 
-/// Returns a SUB socket that is bound to this address.
 fn hub_at(address: SocketAddr) -> zmq::Socket {
     let hub = socket(zmq::SUB);
     hub.set_rcvtimeo(20).unwrap();

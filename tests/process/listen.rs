@@ -2,18 +2,15 @@
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
 use crate::support::*;
 
-/// Returns a publisher that receives the subscriptions of others, and its endpoint.
 fn publisher() -> (zmq::Socket, String) {
     bound_socket(zmq::XPUB, "tcp://127.0.0.1:*")
 }
 
-/// Returns the command with this endpoint and these options.
 pub(crate) fn listen(endpoint: &str, options: &[&str]) -> Command {
     let mut command = binary();
     command.args(["listen", "--connect", endpoint]).args(options);
@@ -116,7 +113,6 @@ fn listen_prints_no_control_character_of_a_payload() {
     assert_eq!(value(lines[1].strip_prefix("a\t").unwrap()), Value::from("\x1b[2J\0\r\n\u{fffd}"));
 }
 
-/// The message that the tests of colours and indentation send.
 const MESSAGE: [&str; 2] = ["a/topic", r#"{"k" : [1,"v"]}"#];
 
 /// Runs `listen` with these options and variables on a terminal, or in a pipe. Sends it [`MESSAGE`], and returns what

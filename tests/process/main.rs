@@ -7,17 +7,13 @@
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
-//! | `bus` | Does `--encoding` publish what it promises, do messages that wait keep their bytes, and is a hub watched? |
-//! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
+//! | `bus` | Does `--encoding` publish what it promises, and does a parent learn why an endpoint is not connected? |
 //! | `unix_sockets` | Is everything as by TCP? |
-//! | `inherited_sockets` | Do others feel nothing of a gateway that listens on a socket of theirs? |
-//! | `no_watches` | Are settings and certificate followed where the system gives no watches? |
-//! | `replacement` | Is a gateway replaced by another one on the same socket without a failure? |
+//! | `inherited_sockets` | Do others feel nothing of a gateway that listens on their socket, also when another one replaces it? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `files` | Is every switch-off seen, and nothing held up, whatever file systems, mounts and locks do? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
-//! | `io` | Does the gateway run where io_uring is refused, and say so? |
-//! | `container` | Does the gateway run as process 1 with a read-only root, and see what changes in a mounted folder? |
+//! | `confined` | Does the gateway serve, and follow its files, in a container, without io_uring and without watches? |
 //! | `enable` | Do `enable` and `disable` say what was asked for, and change nothing else? |
 //! | `descriptors` | Is none left open, and is a start without enough of them, or of threads, refused with a sentence? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
@@ -48,8 +44,7 @@
 
 mod adapter_states;
 mod bus;
-mod bus_reasons;
-mod container;
+mod confined;
 mod delivery;
 mod demo;
 mod descriptors;
@@ -63,11 +58,8 @@ mod harness;
 mod host_names;
 mod https;
 mod inherited_sockets;
-mod io;
 mod lifecycle;
 mod listen;
-mod no_watches;
-mod replacement;
 mod send;
 mod settings;
 mod statuses;

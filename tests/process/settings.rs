@@ -4,7 +4,6 @@ use rustix::process::geteuid;
 
 use crate::support::*;
 
-/// Posts a message with this token, and returns the status of the answer.
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
     let target = format!("/api/message?token={token}");
     client.exchange(&Request::post(&target, FINE)).status

@@ -9,7 +9,6 @@ fn post(gateway: &Gateway, topic: &str) {
     gateway.post(Message::new(topic, "{}").body()).assert_accepted();
 }
 
-/// A gateway, and the endpoint for its subscribers.
 fn gateway_with(option: &str) -> (Gateway, String, TempDir) {
     let (directory, [publishers, subscribers]) = hub_endpoints();
     let builder = Gateway::serve();

@@ -29,7 +29,6 @@ fn a_payload_of_each_topic_is_published_byte_for_byte_and_one_with_a_fault_is_re
     fixture.assert_nothing_more_published();
 }
 
-/// Returns the fields of a payload that the table requires.
 fn required_fields(topic: &str, case: &Example) -> Vec<String> {
     let payload: Value = serde_json::from_str(case.payload).unwrap();
     let named = Topic::of(topic).unwrap().identifiers.iter().chain(&["content"]);

@@ -10,7 +10,6 @@ use crate::support::gateway::UNIX_URL;
 use crate::support::process::Refusal;
 use crate::support::*;
 
-/// A directory, and the path of a socket in it.
 fn socket_path() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway");

@@ -33,9 +33,10 @@ pub(crate) mod topics;
 pub(crate) mod usage;
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 // What many tests use. They take it all with one line, and need not know in which file it is.
+pub(crate) use std::time::{Duration, Instant};
+
 pub(crate) use rustix::process::Signal;
 pub(crate) use serde_json::Value;
 

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::time::{Duration, Instant};
 
 use super::hub_process::{Deployment, HUB_MESSAGES, HubProcess};
 use crate::support::load::Posted;
@@ -90,7 +89,6 @@ fn recovered(
     (answers, report)
 }
 
-/// What happens to the hub under load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Killed,

@@ -3,7 +3,6 @@
 //! subscriber has connected again, and loses them. What arrives would then tell nothing about the gateway.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::support::*;
 
@@ -13,7 +12,6 @@ const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";
 const END_DELAY: Duration = Duration::from_millis(200);
 /// Messages that a hub receives from a publisher before it forwards them.
 pub(crate) const HUB_MESSAGES: usize = 256;
-/// What a hub prints when its sides are bound.
 const SUBSCRIBERS_CAN_CONNECT: &str = "subscribers can connect";
 const PUBLISHERS_CAN_CONNECT: &str = "publishers can connect";
 
@@ -84,12 +82,10 @@ impl HubProcess {
         self.process.signal(signal);
     }
 
-    /// Kills it with SIGKILL and waits for its end.
     pub(crate) fn kill(mut self) {
         self.process.end();
     }
 
-    /// Asks it to end and waits for its end.
     pub(crate) fn end(mut self) {
         self.process.close_stdin();
         assert!(self.process.wait_exit(PATIENCE).success());
@@ -120,7 +116,6 @@ impl Deployment {
         self.hub.as_ref().unwrap()
     }
 
-    /// Kills the hub and waits until the gateway has noticed it.
     pub(crate) fn lose_hub(&mut self) {
         self.hub.take().unwrap().kill();
         self.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");

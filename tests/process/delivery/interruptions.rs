@@ -2,7 +2,6 @@
 //! and nothing is lost.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use super::hub_process::{Deployment, HubEndpoints, HubProcess};
 use crate::support::report::{post_last, take_until};

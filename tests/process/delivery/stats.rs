@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
 
 use serde_json::json;
 
@@ -11,7 +10,6 @@ use super::stopping::wait_ended;
 use crate::support::load::{Outcome, message};
 use crate::support::*;
 
-/// Stops the gateway with SIGTERM and returns its last event.
 fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
     wait_ended(gateway).1
@@ -28,7 +26,6 @@ fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
     answer.len()
 }
 
-/// Sends one request on a new connection.
 fn send(gateway: &Gateway, request: &Request) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

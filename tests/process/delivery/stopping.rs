@@ -1,7 +1,6 @@
 //! The end of the gateway, in each way there is, with a hub that is another process.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use super::hub_process::{Deployment, HubProcess};
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};

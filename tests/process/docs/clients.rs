@@ -11,30 +11,25 @@ use super::document::{Document, quoted, repository};
 use super::messages;
 use crate::support::*;
 
-/// A client, how to find out whether it is installed, and how to run an example of it.
+/// A client, by the name of its examples, how to find out whether it is installed, how to run an example of it, and the
+/// token of the gateway.
 struct Client {
-    /// The name of its examples.
     name: &'static str,
     probe: &'static [&'static str],
     interpreter: &'static [&'static str],
-    /// The token of the gateway.
     token: &'static str,
 }
 
 const TOKEN: &str = "s3cr3t-of-the-examples";
-/// For examples that encode it.
 const ENCODED_TOKEN: &str = "s3cr3t-+of/the=examples & a blank";
-const CURL: Client =
+const SHELL: Client =
     Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
-const HTTPIE: Client =
-    Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
-const ADAPTER_GATEWAY: Client = Client {
+const PYTHON: Client = Client {
     name: "adapter_gateway",
     probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
     interpreter: &["python3", "-c"],
     token: TOKEN,
 };
-const REQUESTS: Client = Client { name: "requests", probe: &["python3", "-c", "import requests"], ..ADAPTER_GATEWAY };
 const FETCH: Client = Client {
     name: "fetch",
     probe: &["node", "-e", "process.exit(typeof fetch === 'function' ? 0 : 1)"],
@@ -43,26 +38,20 @@ const FETCH: Client = Client {
 };
 
 #[test]
-fn curl() {
-    CURL.run_example("README.md", &[hello("hello")]);
-    CURL.run_every_message();
+fn curl_and_httpie() {
+    SHELL.run_example("README.md", &[hello("hello")]);
+    SHELL.run_every_message();
+    let httpie = Client { name: "httpie", probe: &["http", "--version"], ..SHELL };
+    httpie.run_example("docs/clients.md", &[hello("hello")]);
 }
 
 #[test]
-fn httpie() {
-    HTTPIE.run_example("docs/clients.md", &[hello("hello")]);
-}
-
-#[test]
-fn python_adapter_gateway() {
+fn python_adapter_gateway_and_requests() {
     let numbers = (0..10_000).map(|number| number.to_string());
     let contents = std::iter::once("hello".to_owned()).chain(numbers);
-    ADAPTER_GATEWAY.run_example("README.md", &contents.map(|content| hello(&content)).collect::<Vec<_>>());
-}
-
-#[test]
-fn python_requests() {
-    Client { token: ENCODED_TOKEN, ..REQUESTS }.run_every_message();
+    PYTHON.run_example("README.md", &contents.map(|content| hello(&content)).collect::<Vec<_>>());
+    let probe = &["python3", "-c", "import requests"];
+    Client { name: "requests", probe, token: ENCODED_TOKEN, ..PYTHON }.run_every_message();
 }
 
 #[test]
@@ -70,25 +59,25 @@ fn javascript_fetch() {
     let client = Client { token: ENCODED_TOKEN, ..FETCH };
     client.run_every_message();
     let page = Document::read("docs/clients.md");
-    let ((topic, payload), [fetch, batches]) =
-        (hello("hello"), ["fetch", "batches"].map(|name| page.block(&format!("run: {name}"))));
+    let (topic, payload) = hello("hello");
+    let [fetch, batches] = ["fetch", "batches"].map(|name| page.block(&format!("run: {name}")));
     let script = format!("{fetch}const messages = Array(60).fill([\"{topic}\", {payload}]);\n{batches}");
     client.run_script(&page.path, &script, &vec![(topic, payload); 61]);
 }
 
 /// The clients of a Unix socket, each with the script that `HOW` of the table makes complete.
 const UNIX_CLIENTS: [(&str, Client, &str); 6] = [
-    ("adapter_gateway", ADAPTER_GATEWAY, "from adapter_gateway import Client\nHOW.send(TOPIC, PAYLOAD)"),
-    ("`adapter-gateway send`", CURL, "\"$ADAPTER_GATEWAY\" send --settings SETTINGS HOW 'TOPIC' 'PAYLOAD'"),
-    ("curl", CURL, "curl -sS --fail-with-body HOW 'URL' -H 'Content-Type: application/json' -d 'BODY'"),
+    ("adapter_gateway", PYTHON, "from adapter_gateway import Client\nHOW.send(TOPIC, PAYLOAD)"),
+    ("`adapter-gateway send`", SHELL, "\"$ADAPTER_GATEWAY\" send --settings SETTINGS HOW 'TOPIC' 'PAYLOAD'"),
+    ("curl", SHELL, "curl -sS --fail-with-body HOW 'URL' -H 'Content-Type: application/json' -d 'BODY'"),
     (
         "httpx",
-        Client { name: "httpx", probe: &["python3", "-c", "import httpx"], ..ADAPTER_GATEWAY },
+        Client { name: "httpx", probe: &["python3", "-c", "import httpx"], ..PYTHON },
         "import httpx\nHOW.post('URL', json=BODY).raise_for_status()",
     ),
     (
         "aiohttp",
-        Client { name: "aiohttp", probe: &["python3", "-c", "import aiohttp"], ..ADAPTER_GATEWAY },
+        Client { name: "aiohttp", probe: &["python3", "-c", "import aiohttp"], ..PYTHON },
         "import asyncio, aiohttp
 async def main():
     async with HOW as gateway, gateway.post('URL', json=BODY) as answer:
@@ -128,9 +117,6 @@ fn clients_of_a_unix_socket() {
 
 #[test]
 fn the_short_parent_of_the_readme() {
-    if !succeeds(ADAPTER_GATEWAY.probe) {
-        return skip("there is no Python 3.9");
-    }
     // The settings of the user, whom the section above has switched the gateway on. All ports are free ones.
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("adapter");
@@ -140,7 +126,8 @@ fn the_short_parent_of_the_readme() {
     let parent = readme.block("run: parent");
     assert!(parent.lines().count() <= 10, "the parent of the README has more than ten lines");
     let patient = parent.replace("Gateway(", "Gateway(start_timeout=120, ");
-    let output = python(&patient, &[]).env("XDG_CONFIG_HOME", directory.path()).output().unwrap();
+    let Some(mut python) = python(&patient, &[]) else { return };
+    let output = python.env("XDG_CONFIG_HOME", directory.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("post messages to https://127.0.0.1:"), "{output:?}");
@@ -149,9 +136,6 @@ fn the_short_parent_of_the_readme() {
 
 #[test]
 fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
-    if !succeeds(ADAPTER_GATEWAY.probe) {
-        return skip("there is no Python 3.9");
-    }
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let script = Document::read("docs/examples/adapter.py").text.replace("12358", "0");
@@ -159,7 +143,7 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
         script.replace(&format!("tcp://127.0.0.1:{port}"), &format!("ipc://{}", path(name)))
     });
     let settings = path("user_settings.py");
-    let mut command = python(&script, &[&settings]);
+    let Some(mut command) = python(&script, &[&settings]) else { return };
     let mut adapter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (stdout, (sender, lines)) = (adapter.stdout.take().unwrap(), mpsc::channel());
     std::thread::spawn(move || BufReader::new(stdout).lines().try_for_each(|line| sender.send(line.unwrap())));
@@ -197,12 +181,12 @@ fn the_parents_that_replace_a_gateway_and_that_have_no_package() {
         ("docs/examples/replacement.py", &[], "three replacements, and every answer was 200\n"),
     ];
     side_by_side(cases, |(path, options, last)| {
-        let Some(output) = run_python(&Document::read(path).text, options) else { return };
+        let Some(mut python) = python(&Document::read(path).text, options) else { return };
+        let output = python.output().unwrap();
         assert!(output.status.success() && output.stdout.ends_with(last.as_bytes()), "{path}: {output:?}");
     });
 }
 
-/// A topic and a payload.
 type Posted = (String, Value);
 
 /// Returns the message of the examples, with this content.
@@ -225,7 +209,6 @@ fn with_every_message(script: &str, page: &Document) -> (String, Vec<Posted>) {
 }
 
 impl Client {
-    /// Runs the example of `docs/clients.md` with each message of its table.
     fn run_every_message(&self) {
         let page = Document::read("docs/clients.md");
         let (script, posted) = with_every_message(page.block(&format!("run: {}", self.name)), &page);
@@ -249,13 +232,8 @@ impl Client {
         let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let builder = Gateway::serve()
-            .https()
-            .connect(&endpoint)
-            .listen(ANY_PORT)
-            .listen_at(&at("gateway.sock"))
-            .token(self.token);
-        let mut gateway = builder.start_beside(settings);
+        let builder = Gateway::serve().https().connect(&endpoint).token(self.token);
+        let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).start_beside(settings);
         gateway.wait_event("ready");
 
         let output = self.run(script, &gateway);
@@ -285,20 +263,15 @@ impl Client {
     }
 }
 
-/// Runs a parent in Python, if Python is installed.
-fn run_python(script: &str, options: &[&str]) -> Option<Output> {
-    if !succeeds(&["python3", "--version"]) {
-        skip("there is no python3");
+fn python(script: &str, options: &[&str]) -> Option<Command> {
+    if !succeeds(PYTHON.probe) {
+        skip("there is no Python 3.9");
         return None;
     }
-    Some(python(script, options).output().unwrap())
-}
-
-fn python(script: &str, options: &[&str]) -> Command {
     let mut python = command(&["python3", "-c", script]);
     python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
     python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
-    python
+    Some(python)
 }
 
 fn command(words: &[&str]) -> Command {

@@ -1,8 +1,12 @@
-//! Links between the documents and within the OpenAPI document, and the size of the first document.
+//! Links between the documents and within the OpenAPI document, the size of the first document, and the page for CI with
+//! the files that tell a forge what to run. The examples for pytest run in `tests/clients/adapter_client.py`, where the
+//! public client is installed.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
-use super::document::{self, Document, repository};
+use super::GATEWAY;
+use super::document::{self, Document, files_at, repository};
 
 /// What a reader takes in within five minutes, in bytes.
 const README_BYTES: usize = 10_000;
@@ -12,21 +16,16 @@ const WORDS: usize = 20_000;
 const CI_WORDS: usize = 700;
 
 #[test]
-fn the_pages_are_few_and_the_first_ones_short() {
+fn the_pages_are_few_and_the_first_ones_short_and_the_readme_begins_with_two_commands() {
     let documents = document::all();
     let words = |page: &Document| page.text.split_whitespace().count();
     let pages = documents.iter().filter(|page| page.path == "README.md" || page.path.starts_with("docs/"));
     let all: usize = pages.map(words).sum();
     assert!(all <= WORDS, "the README and docs have {all} words");
-    let bytes = Document::read("README.md").text.len();
-    assert!(bytes <= README_BYTES, "README.md has {bytes} bytes");
     let of_ci = words(&Document::read("docs/ci.md"));
     assert!(of_ci <= CI_WORDS, "docs/ci.md has {of_ci} words");
-}
-
-#[test]
-fn the_first_two_commands_of_the_readme_show_the_program_and_test_it() {
     let readme = Document::read("README.md").text;
+    assert!(readme.len() <= README_BYTES, "README.md has {} bytes", readme.len());
     let mut commands = readme.split("```sh\n").skip(1).map(|block| block.lines().next().unwrap());
     assert_eq!([commands.next(), commands.next()], [Some("cargo run -- demo"), Some("cargo test")]);
 }
@@ -76,12 +75,8 @@ fn the_deb_ships_what_its_documents_link_to() {
     assert!(pages.len() > 10, "the .deb ships {} documents", pages.len());
     let mut missing = Vec::new();
     for page in &pages {
-        for link in relative_links(&page.text) {
-            let path = beside(&page.path, link.split_once('#').map_or(link, |(path, _)| path));
-            if !shipped.contains(&path) {
-                missing.push(format!("{}: {link}", page.path));
-            }
-        }
+        let is_missing = |link: &&str| !shipped.contains(&beside(&page.path, link.split('#').next().unwrap()));
+        missing.extend(relative_links(&page.text).filter(is_missing).map(|link| format!("{}: {link}", page.path)));
     }
     assert!(missing.is_empty(), "links that lead nowhere in the .deb: {missing:#?}");
 }
@@ -94,10 +89,7 @@ fn beside(page: &str, link: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
     for part in link.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            _ => parts.push(part),
-        }
+        if part == ".." { _ = parts.pop() } else { parts.push(part) }
     }
     parts.join("/")
 }
@@ -129,6 +121,40 @@ fn references_of_the_openapi_document_lead_to_a_part_of_it() {
     };
     let broken: Vec<_> = references.iter().filter(|reference| !leads(reference)).collect();
     assert!(broken.is_empty(), "references that lead nowhere: {broken:#?}");
+}
+
+#[test]
+fn the_script_of_five_lines_asserts_a_round_trip() {
+    let page = Document::read("docs/ci.md");
+    let round_trip = page.block("run: round trip");
+    assert_eq!(round_trip.lines().count(), 5);
+    let broken = round_trip.replace("send --settings user_settings.py", "send --settings no_settings.py");
+    for (script, status) in [(round_trip, 0), (&broken, 3)] {
+        let directory = tempfile::tempdir().unwrap();
+        let script = page.block("run: serve").to_owned() + script;
+        let folder = std::path::Path::new(GATEWAY).parent().unwrap().display();
+        let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        let output =
+            shell.args(["-e", "-c", &script]).env("PATH", path).env("TMPDIR", directory.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert_eq!(output.stdout == b"adapter/nodes/data\t{\"node_id\": \"a\", \"content\": 1}\n", status == 0);
+    }
+}
+
+#[test]
+fn the_files_for_forges_call_scripts_that_exist() {
+    let mut called = 0;
+    for path in [files_at(&repository(".github/workflows")), vec![repository(".gitlab-ci.yml")]].concat() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let is_script = |word: &&str| [".ci/", "packaging/build", "fuzz/run"].iter().any(|it| word.starts_with(it));
+        for script in text.lines().filter(|line| !line.contains('#')).flat_map(str::split_whitespace).filter(is_script)
+        {
+            assert!(repository(script).is_file(), "there is no {script}");
+            called += 1;
+        }
+    }
+    assert!(called > 8, "the files call {called} scripts");
 }
 
 fn relative_links(text: &str) -> impl Iterator<Item = &str> {

@@ -4,7 +4,6 @@
 //! `UPDATE_DOCS=1 cargo test --test process generated` writes the generated parts anew. An example needs its client: if
 //! the client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
 
-mod ci;
 mod clients;
 mod completions;
 mod document;
@@ -18,5 +17,4 @@ mod messages;
 mod names;
 mod troubleshooting;
 
-/// The program.
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");

@@ -1,7 +1,5 @@
 //! More clients than connections are allowed: the connected clients are served, and the others wait.
 
-use std::time::Duration;
-
 use super::{assert_idle, take_all_descriptors};
 use crate::support::*;
 

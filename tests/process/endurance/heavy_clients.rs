@@ -7,7 +7,6 @@ use crate::support::*;
 
 /// Clients that each announce a large body.
 const CLIENTS: usize = 1_000;
-/// The length of each body.
 const BODY_BYTES: usize = 1 << 20;
 /// How much of each body is sent. The rest never comes.
 const SENT_BYTES: usize = 16 << 10;

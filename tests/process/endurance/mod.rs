@@ -7,8 +7,6 @@ mod pauses;
 mod returned_memory;
 mod slow_clients;
 
-use std::time::{Duration, Instant};
-
 use crate::support::usage::highest_descriptor;
 use crate::support::*;
 

@@ -1,8 +1,6 @@
 //! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
 //! afterwards.
 
-use std::time::Duration;
-
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{random_subscriptions, subscribed, with_subscriptions};
 use crate::support::*;

@@ -1,7 +1,5 @@
 //! Clients that send or read one byte at a time: no timeout starts anew with a byte.
 
-use std::time::{Duration, Instant};
-
 use super::connections;
 use crate::support::*;
 

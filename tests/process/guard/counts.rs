@@ -2,7 +2,6 @@
 //! is, and that no message is counted twice or not at all.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES};
 use super::traffic::Poster;

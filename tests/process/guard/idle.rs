@@ -1,7 +1,5 @@
 //! A gateway whose peers ask for nothing takes no processor time, also while it cannot serve those that come.
 
-use std::time::Duration;
-
 use rustix::io::Errno;
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};

@@ -1,8 +1,6 @@
 //! Long messages of publishers, which wait for room in the order in which they were announced: who sends is never
 //! disconnected, and who does not send makes nobody wait for long.
 
-use std::time::{Duration, Instant};
-
 use super::rig::{MOST_HELD_KIB, OWN_TOPIC, PROBE_TIMEOUT, Rig, SEND_TIMEOUT, Side, Transport};
 use super::traffic::{assert_received, number, payload};
 use crate::support::peer::message;

@@ -1,7 +1,6 @@
 //! There is one order for all subscribers, whoever publishes.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use super::rig::{Rig, Side, Transport};
 use super::traffic::{Poster, assert_received, number, payload};

@@ -1,7 +1,5 @@
 //! ZMTP 3 as peers may speak it: heartbeats at any place, frames of any length, and both forms of subscriptions.
 
-use std::time::Duration;
-
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};

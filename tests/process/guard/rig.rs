@@ -1,7 +1,5 @@
 //! Gateways with a port of each kind, and what must be true of them whatever happened.
 
-use std::time::{Duration, Instant};
-
 use tempfile::TempDir;
 
 use super::traffic::subscribed;

@@ -1,7 +1,6 @@
 //! What the tests post and read: numbered messages over one connection.
 
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use super::rig::Rig;
 use crate::support::*;

@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -26,7 +25,6 @@ pub(crate) struct TlsStream(StreamOwned<ClientConnection, TcpStream>);
 pub(crate) struct Connector(Arc<ClientConfig>);
 
 impl Connector {
-    /// Trusts the certificates of a file.
     pub(crate) fn trusting_file(path: &Path) -> Self {
         Self::trusting(certificates(path))
     }
@@ -35,7 +33,6 @@ impl Connector {
         Self::new(certificates, ALL_VERSIONS)
     }
 
-    /// Trusts the certificates of a file, and speaks one version only.
     pub(crate) fn version(path: &Path, version: &'static SupportedProtocolVersion) -> Self {
         Self::new(certificates(path), &[version])
     }
@@ -47,7 +44,6 @@ impl Connector {
         Self(Arc::new(trusting(certificates, versions))).with(|config| config.alpn_protocols = vec![b"http/1.1".into()])
     }
 
-    /// Returns the same connector with another configuration.
     pub(crate) fn with(&self, change: impl FnOnce(&mut ClientConfig)) -> Self {
         let mut config = ClientConfig::clone(&self.0);
         change(&mut config);
@@ -59,7 +55,6 @@ impl Connector {
         self.connect(address, "localhost").map(Client::over).expect("a handshake")
     }
 
-    /// Checks that a client that connects now is served.
     pub(crate) fn assert_serves(&self, gateway: &Gateway) {
         self.client(gateway.address()).exchange(&gateway.request(FINE)).assert_accepted();
     }
@@ -99,7 +94,6 @@ impl TlsStream {
         &self.0.sock
     }
 
-    /// Returns the certificate of the gateway.
     pub(crate) fn peer_certificate(&self) -> CertificateDer<'static> {
         self.0.conn.peer_certificates().unwrap()[0].clone().into_owned()
     }
@@ -138,7 +132,6 @@ impl TlsStream {
         self.0.conn.process_new_packets().map(drop).map_err(io::Error::other)
     }
 
-    /// Sends bytes as they are.
     pub(crate) fn send_raw(&self, bytes: &[u8]) {
         (&self.0.sock).write_all(bytes).unwrap();
     }

@@ -19,7 +19,6 @@ fn hello_of_tls_1_1() -> Vec<u8> {
     [&[22, 3, 1, 0, length + 4, 1, 0, 0, length], hello.as_slice()].concat()
 }
 
-/// Waits until the gateway has counted exactly these failures.
 fn expect_failed(rig: &mut Rig, expected: &Value) {
     eventually("the counters", || {
         let counted = &rig.gateway.stats()["failed_handshakes"];

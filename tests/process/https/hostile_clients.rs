@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
 
 use rustls::version::TLS12;
 use socket2::SockRef;
@@ -13,9 +12,7 @@ use crate::support::http::expect_408;
 use crate::support::net::connect;
 use crate::support::*;
 
-/// Clients that each send a large body.
 const CLIENTS: usize = 200;
-/// The length of each body.
 const BODY_BYTES: usize = 1 << 20;
 /// The memory that a connection may use beside its body: most of it is the TLS session.
 const CONNECTION_KIB: u64 = 32;

@@ -36,7 +36,6 @@ impl ReloadRig {
         Self { gateway, bus, files, pair, early }
     }
 
-    /// Returns whether a new connection gets this pair.
     fn presents(&self, pair: &Pair) -> bool {
         Connector::trusting([pair.leaf()]).connect(self.gateway.address(), "localhost").is_ok()
     }

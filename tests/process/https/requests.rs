@@ -1,7 +1,5 @@
 //! Requests at various splits into records and segments, and sessions that are resumed.
 
-use std::time::{Duration, Instant};
-
 use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ProtocolVersion};
@@ -12,7 +10,6 @@ use crate::support::*;
 
 /// The kernel does not delay an acknowledgement by less (its `TCP_DELACK_MIN`).
 const SHORTEST_DELAY: Duration = Duration::from_millis(40);
-/// The smallest record that rustls makes, header and tag included.
 const SMALLEST_RECORD: usize = 32;
 
 #[test]

@@ -39,7 +39,6 @@ impl Rig {
         self.gateway.request(body)
     }
 
-    /// Fails if there is a message on the bus that the test has not received.
     pub(crate) fn assert_bus_is_quiet(&self) {
         let marker = Message::new("marker", "{}");
         self.client().exchange(&self.request(marker.body())).assert_accepted();
@@ -52,7 +51,6 @@ impl Rig {
     }
 }
 
-/// Returns the path of the certificate that the gateway keeps beside its settings.
 pub(crate) fn self_signed_certificate(gateway: &Gateway) -> PathBuf {
     gateway.settings.path().with_file_name("gateway-cert.pem")
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -19,7 +18,6 @@ const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long the pair is valid beyond that: enough time to start and to connect, also on a busy machine.
 const REMAINING: Duration = Duration::from_secs(10);
 
-/// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
 }

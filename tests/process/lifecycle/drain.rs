@@ -1,7 +1,5 @@
 //! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
-use std::time::{Duration, Instant};
-
 use crate::support::load::{Outcome, Shape};
 use crate::support::*;
 

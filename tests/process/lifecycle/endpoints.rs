@@ -41,7 +41,6 @@ fn with_place((option, _): Place, path: &Path, unused: &Path) -> Builder {
     }
 }
 
-/// Checks that this gateway serves those who connect to its place.
 fn assert_serves((option, _): Place, path: &Path, gateway: &Gateway) {
     match option {
         "--listen" => Client::connect_to(path).exchange(&gateway.request(FINE)).assert_accepted(),

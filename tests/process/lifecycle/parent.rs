@@ -1,7 +1,6 @@
 //! `--watch-parent`: the gateway stops when the process that started it has ended, whoever still holds its pipes.
 
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use rustix::process::{Pid, kill_process};
 
@@ -26,7 +25,6 @@ impl Parent {
         Self { process: Process::spawn(&mut shell), gateway: None, _settings: settings }
     }
 
-    /// Waits for an event of the gateway.
     fn wait_event(&mut self, name: &str) {
         let event = self.process.wait_event(name);
         if name == "listening" {

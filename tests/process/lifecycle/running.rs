@@ -1,7 +1,5 @@
 //! The running gateway: what its parent can ask for, what its parent may do, and what an idle gateway costs.
 
-use std::time::Duration;
-
 use crate::support::*;
 
 #[test]

@@ -4,7 +4,6 @@
 use std::fs::OpenOptions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use crate::settings::status_with;
 use crate::support::full_pipe::{FullPipe, set_nonblocking};
@@ -13,7 +12,6 @@ use crate::support::*;
 
 const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 
-/// Waits until the address accepts connections, or until it refuses them.
 fn wait_until_it_listens(address: SocketAddr, listens: bool) {
     let deadline = Instant::now() + PATIENCE;
     // A connection that is tried while the listener closes is refused a second later, so the kernel is asked instead.
@@ -101,7 +99,6 @@ fn a_stdout_that_does_not_block_gets_every_event() {
     assert!(is_event(events.last().unwrap(), "stopped"), "{events:?}");
 }
 
-/// Returns the events of whole lines.
 fn parse(stdout: &str) -> Vec<Value> {
     stdout.split_inclusive('\n').map(|line| serde_json::from_str(line).expect(line)).collect()
 }

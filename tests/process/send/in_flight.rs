@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
 use crate::support::*;
@@ -16,7 +15,6 @@ struct Server {
     settings: SettingsFile,
 }
 
-/// A connection that the server has accepted.
 struct Accepted(BufReader<TcpStream>);
 
 const TAKEN: &[u8] =
@@ -73,7 +71,6 @@ impl Server {
 }
 
 impl Accepted {
-    /// Returns the topic of the next request.
     fn request(&mut self) -> String {
         let (mut line, mut length) = (String::new(), 0);
         while line != "\r\n" {

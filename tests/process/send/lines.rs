@@ -2,38 +2,33 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Instant;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
 use crate::support::subscriber::text;
 use crate::support::*;
 
 #[test]
-fn one_message_is_posted_by_http_https_and_a_unix_socket() {
+fn one_message_is_posted_by_http_https_and_a_unix_socket_and_the_default_settings_are_those_of_the_user() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let [plain, https] = ["http", "https"].map(|scheme| fixture_by(scheme, []));
     let unix = Fixture::of(Gateway::serve().listen_at(&socket));
     let mut by_socket = send_with(&unix.gateway.settings);
     by_socket.arg("--unix").arg(&socket);
-    for (fixture, mut command) in
-        [(&plain, send_to(&plain.gateway, "http")), (&https, send_to(&https.gateway, "https")), (&unix, by_socket)]
-    {
+    let mut by_default = binary();
+    by_default.args(["send", "--url", &format!("http://{}", plain.gateway.address())]);
+    by_default.env("XDG_CONFIG_HOME", plain.gateway.settings.config_home());
+    for (fixture, mut command) in [
+        (&plain, send_to(&plain.gateway, "http")),
+        (&plain, by_default),
+        (&https, send_to(&https.gateway, "https")),
+        (&unix, by_socket),
+    ] {
         // A topic of the arguments is no line of `listen`: a backslash is one.
         let log = run(command.args([r"a\tb", r#"{"n" : 1.50}"#]), 0);
         assert_eq!(log, "info: 1 message accepted\n");
         assert_eq!(fixture.subscriber.next(), Message::new(r"a\tb", r#"{"n" : 1.50}"#));
     }
-}
-
-#[test]
-fn the_default_settings_are_those_of_the_user() {
-    let fixture = Fixture::start();
-    let mut command = binary();
-    command.args(["send", "--url", &format!("http://{}", fixture.gateway.address()), "a", "{}"]);
-    command.env("XDG_CONFIG_HOME", fixture.gateway.settings.config_home());
-    run(&mut command, 0);
-    assert_eq!(fixture.subscriber.next(), Message::new("a", "{}"));
 }
 
 #[test]
@@ -61,8 +56,8 @@ fn lines_are_posted_in_order_over_one_connection() {
 
 #[test]
 fn what_listen_records_is_replayed() {
-    let directory = tempfile::tempdir().unwrap();
-    let (publisher, endpoint) = bound_socket(zmq::XPUB, &ipc_endpoint(&directory));
+    let (directory, endpoint) = temporary_endpoint();
+    let (publisher, _) = bound_socket(zmq::XPUB, &endpoint);
     let messages = [
         ["a/b", r#"{"n": 1.50}"#],
         [r"back\slash", "{}"],
@@ -90,8 +85,8 @@ fn what_listen_records_is_replayed() {
 
 /// A pipe that stays open, as from `listen`.
 #[test]
-fn a_line_is_posted_before_the_next_one_comes() {
-    let fixture = Fixture::start();
+fn a_line_is_posted_before_the_next_one_comes_and_a_token_that_changes_is_read_again() {
+    let mut fixture = Fixture::start();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
     for number in 1..=3 {
@@ -100,6 +95,9 @@ fn a_line_is_posted_before_the_next_one_comes() {
         writer.write_all(b"x\t{}\n").unwrap();
         assert_eq!(fixture.subscriber.next(), Message::new("t/x", "{}"));
     }
+    fixture.gateway.change_token("changed");
+    writer.write_all(b"t/2\t{\"n\":2}\nt/3\t{\"n\":3}\n").unwrap();
+    assert_eq!([fixture.subscriber.next(), fixture.subscriber.next()], [numbered(2), numbered(3)]);
     drop(writer);
     send.finish(0);
 }
@@ -123,8 +121,8 @@ fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
 
 #[test]
 fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let gateway = Gateway::serve().connect(&ipc_endpoint(&directory)).start();
+    let (directory, endpoint) = temporary_endpoint();
+    let gateway = Gateway::serve().connect(&endpoint).start();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut send = Process::spawn(send_to(&gateway, "http").stdin(reader));
     writer.write_all(lines(100).as_bytes()).unwrap();
@@ -138,20 +136,6 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
     assert!(stderr.starts_with("warning: line 1 waits until the gateway takes it: 503"), "{stderr}");
     assert!(stderr.contains("info: 100 lines accepted"), "{stderr}");
-}
-
-#[test]
-fn a_token_that_changes_is_read_again() {
-    let mut fixture = Fixture::start();
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
-    writer.write_all(b"t/1\t{\"n\":1}\n").unwrap();
-    assert_eq!(fixture.subscriber.next(), numbered(1));
-    fixture.gateway.change_token("changed");
-    writer.write_all(b"t/2\t{\"n\":2}\nt/3\t{\"n\":3}\n").unwrap();
-    assert_eq!([fixture.subscriber.next(), fixture.subscriber.next()], [numbered(2), numbered(3)]);
-    drop(writer);
-    send.finish(0);
 }
 
 #[test]

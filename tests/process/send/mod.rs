@@ -10,7 +10,6 @@ use std::process::Command;
 use crate::support::settings_file::TOKEN_MARK;
 use crate::support::*;
 
-/// Returns the command with the settings of this gateway, and its address.
 fn send_to(gateway: &Gateway, scheme: &str) -> Command {
     let mut command = send_with(&gateway.settings);
     command.args(["--url", &format!("{scheme}://localhost:{}", gateway.address().port())]);
@@ -40,7 +39,6 @@ fn run(command: &mut Command, status: i32) -> String {
     stderr
 }
 
-/// Returns lines with the numbers from 1 on.
 fn lines(count: usize) -> String {
     (1..=count).map(|number| format!("t/{number}\t{{\"n\":{number}}}\n")).collect()
 }
@@ -49,7 +47,6 @@ fn numbered(number: usize) -> Message {
     Message::new(&format!("t/{number}"), &format!("{{\"n\":{number}}}"))
 }
 
-/// Starts a gateway of `http` or `https` with these options.
 fn fixture_by<'a>(scheme: &str, options: impl IntoIterator<Item = &'a str>) -> Fixture {
     let builder = Gateway::serve().arguments(options);
     Fixture::of(if scheme == "https" { builder.https() } else { builder })

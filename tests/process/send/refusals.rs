@@ -6,7 +6,7 @@ use super::{file, fixture_by, lines, run, send_to, send_with};
 use crate::support::*;
 
 #[test]
-fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
+fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_keeps_going() {
     const LINES: &str = "a\t{}\nadapter/nodes/data\t{}\nb\t{}\nno tab\nc\t{}\n";
     let fixture = Fixture::start();
     let refused = "warning: line 2 was refused: 422 not-a-message: ";
@@ -21,6 +21,9 @@ fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
         topics.iter().for_each(|topic| assert_eq!(fixture.subscriber.next().topic, *topic));
         fixture.assert_nothing_more_published();
     }
+    let directory = std::fs::File::open("/").unwrap();
+    let log = run(send_to(&fixture.gateway, "http").stdin(directory), 1);
+    assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
 }
 
 #[test]
@@ -101,19 +104,8 @@ fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
 fn usage_errors_are_2_and_show_no_url() {
     let settings = enabled_settings("x");
     let url = format!("https://localhost/?token={}", token("x"));
-    for arguments in
-        [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]]
-    {
-        run(send_with(&settings).args(arguments), 2);
-    }
-}
-
-#[test]
-fn input_that_cannot_be_read_is_told() {
-    let fixture = Fixture::start();
-    let directory = std::fs::File::open("/").unwrap();
-    let log = run(send_to(&fixture.gateway, "http").stdin(directory), 1);
-    assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
+    let wrong = [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]];
+    wrong.iter().for_each(|arguments| _ = run(send_with(&settings).args(*arguments), 2));
 }
 
 /// The rest of a body that is too large is not read, and the connection ends.

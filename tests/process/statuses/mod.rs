@@ -4,7 +4,7 @@
 mod recorded;
 
 use std::net::TcpListener;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use crate::support::ladder::{Fault, LADDER};
 use crate::support::*;

@@ -9,7 +9,6 @@ use crate::https::rig::self_signed_certificate;
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::*;
 
-/// The token of the recorded requests.
 const TOKEN: &str = "t0ken";
 
 /// Returns the connections, by the options of the gateway that they are meant for.

@@ -1,10 +1,14 @@
-//! The gateway as a container runs it: as process 1, with a read-only root, and with what is mounted to write to.
+//! The gateway where the system gives it less: as a container runs it, as process 1 with a read-only root and with what is
+//! mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and where there are
+//! no watches on files, as on a desktop whose inotify instances are used up.
 
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;
 
+use crate::settings::status_with;
 use crate::support::*;
 
 /// Makes a read-only view of the file system at `$ROOT`, and mounts `$SOURCE` at `$TARGET` in it, to be written.
@@ -44,11 +48,8 @@ impl Container {
         Self { process, address, _directories: [root, config] }
     }
 
-    /// Returns the status of the answer to a message with this token.
     fn status(&self, token: &str) -> u16 {
-        let mut client = Client::connect(self.address.parse().unwrap());
-        let target = format!("/api/message?token={token}");
-        client.exchange(&Request::post(&target, r#"{"topic":"a","payload":{}}"#)).status
+        status_with(&mut Client::connect(self.address.parse().unwrap()), token)
     }
 
     fn signal(&self, signal: Signal) {
@@ -66,7 +67,6 @@ impl Container {
     }
 }
 
-/// Returns the command of a shell in namespaces of its own.
 fn in_namespaces() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "sh"]);
@@ -74,7 +74,6 @@ fn in_namespaces() -> Command {
     command
 }
 
-/// Returns whether such namespaces can be made here.
 fn is_possible() -> bool {
     let probe = in_namespaces().args(["-c", "mount --bind /etc /etc"]).stderr(Stdio::null()).status();
     let possible = probe.is_ok_and(|status| status.success());
@@ -107,4 +106,69 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
         assert_eq!((container.status(&token("first")), container.status(&token("second"))), statuses);
         container.stop();
     }
+}
+
+/// The errors with which container runtimes refuse: Docker with EPERM, gVisor and older kernels with ENOSYS.
+const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];
+
+/// Serves one request, and returns what the gateway wrote to stderr.
+fn serve_one(builder: Builder) -> String {
+    let mut gateway = builder.start();
+    gateway.post(FINE).assert_accepted();
+    gateway.terminate();
+    gateway.end().stderr
+}
+
+#[test]
+fn where_io_uring_is_refused_auto_uses_epoll_and_says_why_once_epoll_does_not_try_it_and_uring_exits_with_5() {
+    for (errno, workers) in REFUSALS.into_iter().flat_map(|errno| [(errno, "1"), (errno, "3")]) {
+        let refused = |io, expected| {
+            let builder = Gateway::serve().arguments(["--workers", workers]).io(io, expected);
+            builder.io_uring_refused_with(errno)
+        };
+        let reason = format!("os error {}", errno.raw_os_error());
+        let stderr = serve_one(refused("auto", "epoll"));
+        let lines: Vec<_> = stderr.lines().filter(|line| line.contains("io_uring")).collect();
+        assert_eq!(lines.len(), 1, "{stderr}");
+        assert!(lines[0].contains(&reason) && lines[0].contains("epoll"), "{stderr}");
+
+        let stderr = serve_one(refused("epoll", "epoll"));
+        assert!(!stderr.contains("io_uring"), "{stderr}");
+
+        let stderr = refused("uring", "uring").fail(5);
+        for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
+            assert!(stderr.contains(text), "{text}: {stderr}");
+        }
+    }
+}
+
+/// Whether rings count against this limit depends on the kernel, and on the capability `CAP_IPC_LOCK` of the process.
+#[test]
+fn a_memlock_limit_of_zero_does_not_prevent_serving() {
+    let limited = || Gateway::serve().after("ulimit -l 0");
+    let has_ring = limited().io("uring", "uring").spawn().listens_before_its_end();
+    serve_one(limited().io("auto", if has_ring { "uring" } else { "epoll" }));
+}
+
+const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
+     sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"' sh \"$@\"";
+
+#[test]
+fn the_settings_are_followed_and_the_log_says_how() {
+    let mut gateway = Gateway::serve().token(&token("a")).after(WITHOUT_INOTIFY).start();
+    gateway.expect_log("the files are looked at every 1 s instead");
+    gateway.change_token("b");
+    assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
+    assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);
+    gateway.disable();
+    assert!(refuses(gateway.address()));
+    assert_eq!(gateway.log().matches("are looked at").count(), 1, "{}", gateway.log());
+}
+
+#[test]
+fn the_certificate_is_followed() {
+    let mut gateway = Gateway::serve().https().after(WITHOUT_INOTIFY).start();
+    let directory = gateway.settings.path().parent().unwrap().to_owned();
+    std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();
+    gateway.wait_for("another pair", |event| event["event"] == "certificate" && event["state"] == "renewed");
 }
