@@ -16,37 +16,29 @@ use super::python::{parse, parsed};
 /// there is no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`]
 /// refuses, also if it would do so after the edit.
 pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
-    let [mut open, mut new_token] = [None, None];
-    match (parse(source)?, is_open) {
+    let (open, makes_token) = match (parse(source)?, is_open) {
         (Access::Open(_), true) | (Access::Disabled(DisabledReason::NotOpen { .. }), false) => return Ok(None),
-        (_, false) => open = Some("False".to_owned()),
-        (Access::Disabled(DisabledReason::TokenMissing), true) => new_token = Some(format!("\"{token}\"")),
-        (Access::Disabled(DisabledReason::NotOpen { has_token: true, .. }), true) => open = Some("True".to_owned()),
-        (Access::Disabled(_), true) => (open, new_token) = (Some("True".to_owned()), Some(format!("\"{token}\""))),
-    }
-    let (_, module) = parsed(source)?;
+        (Access::Disabled(DisabledReason::NotOpen { has_token, .. }), true) => (Some("True".to_owned()), !has_token),
+        (Access::Disabled(_), true) => (None, true),
+        (_, false) => (Some("False".to_owned()), false),
+    };
     let mut edited = source.to_vec();
-    let mut edits = Vec::new();
-    for (name, value) in [("OPEN_REST_API", open), ("TOKEN", new_token)] {
+    for (name, value) in [("OPEN_REST_API", open), ("TOKEN", makes_token.then(|| format!("\"{token}\"")))] {
         let Some(value) = value else { continue };
+        let (_, module) = parsed(&edited)?;
         match LastBinding::find(name, module.suite()) {
             Some(range) => {
-                let [start, end] = [range.start(), range.end()].map(|at| encoding::offset_in_file(source, at.into()));
-                edits.push((start..end, value));
+                let [start, end] = [range.start(), range.end()].map(|at| encoding::offset_in_file(&edited, at.into()));
+                edited.splice(start..end, value.into_bytes());
             }
             None => {
-                let newline = encoding::newline(source);
+                let newline = encoding::newline(&edited);
                 if !edited.is_empty() && !edited.ends_with(b"\n") && !edited.ends_with(b"\r") {
                     edited.extend_from_slice(newline.as_bytes());
                 }
                 edited.extend_from_slice(format!("{name} = {value}{newline}").as_bytes());
             }
         }
-    }
-    // The last one first, so that the places of the others stay.
-    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
-    for (range, value) in edits {
-        edited.splice(range, value.into_bytes());
     }
     if matches!(parse(&edited)?, Access::Open(_)) != is_open {
         return Err(SettingsFault::after("", "the file cannot be edited so that it says what was asked for"));

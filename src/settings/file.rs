@@ -25,36 +25,21 @@ pub(crate) struct SettingsReading {
     pub(crate) is_empty: bool,
 }
 
-/// Tells a file from the one that was at the same path before. It changes with the content, the permissions and the
-/// name of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileVersion {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    mode: u32,
-    changed: (i64, i64),
-}
+/// Tells a file from the one that was at the same path before: its device and number, its size, its mode, and when it
+/// was changed last (ctime in stat(2)), also by its permissions or its name.
+pub(crate) type FileVersion = (u64, u64, u64, u32, (i64, i64));
 
-impl From<&Metadata> for FileVersion {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size_bytes: metadata.size(),
-            mode: metadata.mode() & 0o7777,
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
+fn version(it: &Metadata) -> FileVersion {
+    (it.dev(), it.ino(), it.size(), it.mode(), (it.ctime(), it.ctime_nsec()))
 }
 
 pub(crate) fn read(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, SettingsFault>) -> SettingsReading {
-    let before = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
+    let before = fs::metadata(path).ok().as_ref().map(version);
     // A file of one byte more than it may have is refused by `parse`.
     match secret_file::read(path, MAX_FILE_BYTES) {
         Ok((metadata, source)) => SettingsReading {
             access: parse(&source).map_err(|fault| format!("{}:{fault}", path.display())),
-            version: Some(FileVersion::from(&metadata)),
+            version: Some(version(&metadata)),
             is_empty: source.is_empty(),
         },
         Err(error) => {

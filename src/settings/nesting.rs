@@ -106,24 +106,20 @@ impl Nesting {
 /// Returns whether a token does not nest. All other tokens count, also in a wrong place: the parser recovers from
 /// errors, and a closing bracket without its opening one may begin an element of what is open.
 fn is_operand(kind: TokenKind) -> bool {
-    matches!(
-        kind,
-        TokenKind::Name
-            | TokenKind::Int
-            | TokenKind::Float
-            | TokenKind::Complex
-            | TokenKind::String
-            | TokenKind::FStringStart
-            | TokenKind::FStringMiddle
-            | TokenKind::FStringEnd
-            | TokenKind::TStringStart
-            | TokenKind::TStringMiddle
-            | TokenKind::TStringEnd
-            | TokenKind::True
-            | TokenKind::False
-            | TokenKind::None
-            | TokenKind::Ellipsis
-            | TokenKind::Comment
-            | TokenKind::NonLogicalNewline
-    )
+    kind.is_trivia()
+        || kind.is_singleton()
+        || kind.is_interpolated_string_end()
+        || matches!(
+            kind,
+            TokenKind::Name
+                | TokenKind::Int
+                | TokenKind::Float
+                | TokenKind::Complex
+                | TokenKind::String
+                | TokenKind::FStringStart
+                | TokenKind::FStringMiddle
+                | TokenKind::TStringStart
+                | TokenKind::TStringMiddle
+                | TokenKind::Ellipsis
+        )
 }
