@@ -83,11 +83,10 @@ impl GatewayConfig {
         let free = limit.saturating_sub(others);
         let peers = (free / PEER_DIVISOR).max(FEWEST_PEERS).min(wanted_peers);
         let possible = free.saturating_sub(peers).max(1);
-        if peers < wanted_peers {
-            warning(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
-        }
-        if possible < wanted {
-            warning(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
+        for (what, most, wanted) in [("peers of the bus", peers, wanted_peers), ("connections", possible, wanted)] {
+            if most < wanted {
+                warning(format_args!("at most {most} {what}, since the limit of descriptors is {limit}"));
+            }
         }
         self.bus.max_peers = usize::try_from(peers).unwrap_or(usize::MAX);
         self.server.max_connections = possible.min(wanted);

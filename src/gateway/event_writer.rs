@@ -26,10 +26,8 @@ impl EventWriter {
     /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
     pub(crate) fn start() -> io::Result<(EventSink, Self)> {
         let writer = StreamWriter::start("events", io::stdout(), EventQueue::default())?;
-        let emit = {
-            let writer = Arc::clone(&writer);
-            move |event: &Event<'_>| writer.update(|queue| queue.push(event))
-        };
+        let queue = Arc::clone(&writer);
+        let emit = move |event: &Event<'_>| queue.update(|queue| queue.push(event));
         Ok((Arc::new(emit), Self(writer)))
     }
 
@@ -40,7 +38,7 @@ impl EventWriter {
 }
 
 /// The subject whose state an event tells. A later event about the same subject replaces an earlier one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Subject {
     /// A listening socket, by its place among those that were opened together. Its port may differ each time.
     Listener(usize),
@@ -181,7 +179,7 @@ mod tests {
             queue.push(&Event::Disabled { reason: &format!("reason {number}") });
             queue.push(&bus("tcp://often:1"));
         }
-        queue.push(&Event::Stopped { undelivered: 0, stats: Stats::default() });
+        queue.push(&Event::Stopped { undelivered: None, stats: Stats::default() });
         queue.push(&bus("tcp://late:1"));
         assert!(queue.events.len() <= WAITING_EVENTS);
         let lines = written(&mut queue);

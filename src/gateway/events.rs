@@ -1,5 +1,6 @@
 //! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,9 +69,9 @@ pub(crate) enum Event<'a> {
     },
     /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
-        /// The messages that were still in the queue when the time to stop was over; left out if there are none.
-        #[serde(skip_serializing_if = "is_zero")]
-        undelivered: u64,
+        /// The messages that were still in the queue when the time to stop was over.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        undelivered: Option<NonZero<u64>>,
         #[serde(flatten)]
         stats: Stats,
     },
@@ -106,10 +107,6 @@ pub(crate) enum SettingsChange {
     Rejected {
         reason: String,
     },
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The counters since the start, and the present state. Each group is declared where it is counted, and a counter that
@@ -251,9 +248,9 @@ mod tests {
                 Event::Stats(Stats { hub, ..stats() }),
                 format!(r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"dropped":9}}}}"#),
             ),
-            (Event::Stopped { undelivered: 0, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),
+            (Event::Stopped { undelivered: None, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),
             (
-                Event::Stopped { undelivered: 4, stats: stats() },
+                Event::Stopped { undelivered: NonZero::new(4), stats: stats() },
                 format!(r#"{{"event":"stopped","undelivered":4,{counters}}}"#),
             ),
         ];

@@ -17,27 +17,24 @@ use crate::http::problem::Status;
 use crate::message::topics::nearest;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
-use crate::sync::counting::{Counted, Tally};
+use crate::sync::counting::Counted;
+use crate::sys::log::LOG_PAUSE;
 use crate::tls::session::HandshakeFailure;
 use crate::zmtp::NotedTopics;
-
-/// The time in which one line about each kind of refusal is logged, and at most [`TOPIC_LINES`] about topics.
-const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The shortest time between two looks at the counters, whatever clients do.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Lines about topics in any [`INTERVAL`], at most. Those beyond wait for the next.
+/// Lines about topics in any [`LOG_PAUSE`], at most. Those beyond wait.
 const TOPIC_LINES: usize = 16;
 
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
 
 /// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first of
-/// a kind, and then one a minute with their number.
+/// a kind, and then one each [`LOG_PAUSE`] with their number.
 pub(super) struct Refusals {
     refused: Arc<Notify>,
-    /// The answers 401, then the reasons of [`HandshakeFailure::ALL`].
     kinds: Vec<LoggedKind>,
     /// When the counters are looked at again, at the earliest.
     look_at: Instant,
@@ -47,15 +44,18 @@ pub(super) struct Refusals {
 
 #[derive(Default)]
 struct LoggedKind {
+    /// Why the handshakes failed; `None` for answers 401.
+    reason: Option<HandshakeFailure>,
     /// The refusals that the log has told of.
     logged: u64,
-    /// When the next line may follow; `None` if the last interval had none.
+    /// When the next line may follow; `None` if there was none in the last [`LOG_PAUSE`].
     next_at: Option<Instant>,
 }
 
 impl Refusals {
     pub(super) fn new(refused: Arc<Notify>, trust_anchor: Option<PathBuf>) -> Self {
-        let kinds = iter::repeat_with(LoggedKind::default).take(1 + HandshakeFailure::ALL.len()).collect();
+        let reasons = iter::once(None).chain(HandshakeFailure::ALL.iter().copied().map(Some));
+        let kinds = reasons.map(|reason| LoggedKind { reason, ..LoggedKind::default() }).collect();
         Self { refused, kinds, look_at: Instant::now(), trust_anchor }
     }
 
@@ -71,57 +71,52 @@ impl Refusals {
     /// Returns the lines that are due, by the counters of now.
     pub(super) fn lines(&mut self, counters: &WorkerCounters, now: Instant) -> Vec<String> {
         self.look_at = now + LOOK_PAUSE;
-        let unauthorized = counters.http.answers.of(Status::Unauthorized);
-        let failed = HandshakeFailure::ALL.iter().map(|reason| counters.failed_handshakes.of(*reason));
-        let counts = iter::once(unauthorized).chain(failed).map(Tally::get);
-        let reasons = iter::once(None).chain(HandshakeFailure::ALL.iter().copied().map(Some));
-        let kinds = self.kinds.iter_mut().zip(counts).zip(reasons);
-        let due = kinds.filter_map(|((kind, count), reason)| Some((kind.due(count, now)?, reason)));
-        due.map(|(due, reason)| line(due, reason, self.trust_anchor.as_deref())).collect()
+        let trust_anchor = self.trust_anchor.as_deref();
+        self.kinds.iter_mut().filter_map(|kind| kind.line(counters, now, trust_anchor)).collect()
     }
 }
 
 impl LoggedKind {
-    /// Returns how many refusals a line is to tell of, and whether it is the first one, if it is due.
-    fn due(&mut self, refusals: u64, now: Instant) -> Option<(u64, bool)> {
+    /// Returns the line about the refusals that no line has told of, if one is due.
+    fn line(&mut self, counters: &WorkerCounters, now: Instant, trust_anchor: Option<&Path>) -> Option<String> {
         if self.next_at.is_some_and(|at| now < at) {
             return None;
         }
-        let count = refusals.saturating_sub(self.logged);
-        // The notice of a refusal that was logged before may come late.
+        let (refusals, one, several) = match self.reason {
+            None => (
+                counters.http.answers.of(Status::Unauthorized),
+                "a request without the right token was answered 401",
+                "requests without the right token were answered 401",
+            ),
+            Some(reason) => (counters.failed_handshakes.of(reason), "a TLS handshake failed", "TLS handshakes failed"),
+        };
+        let count = refusals.get().saturating_sub(self.logged);
+        self.logged = refusals.get();
         let is_first = self.next_at.is_none();
-        self.logged = refusals;
-        self.next_at = (count > 0).then(|| now + INTERVAL);
-        (count > 0).then_some((count, is_first))
-    }
-}
-
-/// Returns the line about refusals of one kind: answers 401, or handshakes that failed for this reason.
-fn line((count, is_first): (u64, bool), reason: Option<HandshakeFailure>, trust_anchor: Option<&Path>) -> String {
-    let (one, several) = match reason {
-        None => {
-            ("a request without the right token was answered 401", "requests without the right token were answered 401")
+        self.next_at = (count > 0).then(|| now + LOG_PAUSE);
+        let mut line = match (count, is_first) {
+            // The notice of a refusal that was logged before may come late.
+            (0, _) => return None,
+            (1, true) => one.to_owned(),
+            (_, true) => format!("{count} {several}"),
+            (_, false) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
+        };
+        if let Some(reason) = self.reason {
+            line = line + ": " + reason.text();
         }
-        Some(_) => ("a TLS handshake failed", "TLS handshakes failed"),
-    };
-    let mut line = match (count, is_first) {
-        (1, true) => one.to_owned(),
-        (_, true) => format!("{count} {several}"),
-        (_, false) => format!("{count} more {several} in the last {} s", INTERVAL.as_secs()),
-    };
-    if let Some(reason) = reason {
-        line = line + ": " + reason.text();
+        if let (Some(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed), Some(file)) =
+            (self.reason, trust_anchor)
+        {
+            line = format!("{line}; give it {}", file.display());
+        }
+        Some(line)
     }
-    if let (Some(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed), Some(file)) = (reason, trust_anchor) {
-        line = format!("{line}; give it {}", file.display());
-    }
-    line
 }
 
 /// The lines about topics that are not known, each of which is logged once.
 pub(super) struct LoggedTopics {
     topics: UnboundedReceiver<Box<[u8]>>,
-    /// When the last lines were due, [`TOPIC_LINES`] at most.
+    /// When each of the next [`TOPIC_LINES`] lines may follow.
     times: VecDeque<Instant>,
 }
 
@@ -141,26 +136,19 @@ impl LoggedTopics {
                 noted.take_new().into_iter().for_each(|topic| drop(new.send(topic)));
             }
         };
-        (Self { topics, times: VecDeque::new() }, Arc::new(note))
+        (Self { topics, times: [Instant::now(); TOPIC_LINES].into() }, Arc::new(note))
     }
 
     /// Waits until a line is due, and returns it. Cancel-safe.
     pub(super) async fn next(&mut self) -> String {
-        if let Some(end) = self.end_of_pause() {
-            sleep_until(end).await;
-            self.times.pop_front();
-        }
+        or_never(self.times.front().copied().map(sleep_until)).await;
         let Some(topic) = self.topics.recv().await else {
             // The workers have ended.
             return pending().await;
         };
-        self.times.push_back(Instant::now());
+        self.times.pop_front();
+        self.times.push_back(Instant::now() + LOG_PAUSE);
         topic_line(&String::from_utf8_lossy(&topic))
-    }
-
-    /// Returns when the next line may follow, if it may not follow now.
-    fn end_of_pause(&self) -> Option<Instant> {
-        self.times.front().filter(|_| self.times.len() >= TOPIC_LINES).map(|&first| first + INTERVAL)
     }
 }
 
@@ -222,7 +210,7 @@ mod tests {
             (5, 1_150_001, &[distrust, (HandshakeFailure::TimedOut, 3)], &[]),
             (6, 1_150_003, &[distrust], &["2 requests without the right token were answered 401"]),
         ] {
-            let now = start + half_minutes * INTERVAL / 2;
+            let now = start + half_minutes * LOG_PAUSE / 2;
             assert_eq!(
                 refusals.lines(&counters(unauthorized, failed), now),
                 expected,
@@ -241,12 +229,11 @@ mod tests {
         }
         let start = Instant::now();
         for topic in 0..TOPIC_LINES {
-            assert_eq!(topics.end_of_pause(), None);
+            assert!(topics.times[0] <= Instant::now());
             let line = topics.next().await;
             assert!(line.starts_with(&format!("the topic \"{topic}\" is not known")), "{line}");
         }
-        let end = topics.end_of_pause().unwrap();
-        assert!((start + INTERVAL..=Instant::now() + INTERVAL).contains(&end));
+        assert!((start + LOG_PAUSE..=Instant::now() + LOG_PAUSE).contains(&topics.times[0]));
         note("0");
         assert_eq!(topics.topics.try_recv().as_deref(), Ok(TOPIC_LINES.to_string().as_bytes()));
         assert!(topics.topics.is_empty(), "it was logged");

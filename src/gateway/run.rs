@@ -1,6 +1,7 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::fmt;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -78,16 +79,9 @@ pub(crate) fn run(
                 }
             }
         }
-        emit(&Event::Stopped { undelivered: 0, stats: Stats::default() });
+        emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
         Ok(())
     })
-}
-
-/// What the settings have made of the REST API.
-enum Api {
-    /// Nothing listens, for this reason.
-    Off(String),
-    Open(Arc<Listening>),
 }
 
 struct Gateway {
@@ -95,7 +89,8 @@ struct Gateway {
     emit: EventSink,
     components: Components,
     ready: Arc<ReadyReporter>,
-    api: Api,
+    /// The sockets of an open API.
+    listening: Option<Arc<Listening>>,
     files: Files,
     unknown_topics: LoggedTopics,
 }
@@ -124,8 +119,7 @@ impl Gateway {
                 return Err(failure);
             }
         };
-        let api = Api::Off("the gateway starts".into());
-        let mut gateway = Self { config, emit, components, ready, api, files, unknown_topics };
+        let mut gateway = Self { config, emit, components, ready, listening: None, files, unknown_topics };
         gateway.follow(news)?;
         Ok(gateway)
     }
@@ -140,52 +134,41 @@ impl Gateway {
         let trust_anchor = self.config.certificate.as_ref().and_then(CertificateSource::trust_anchor);
         let mut refusals = Refusals::new(Arc::clone(&self.components.workers.refused), trust_anchor);
         loop {
-            let action = tokio::select! {
-                action = signals.next() => action,
-                () = parent.reached() => SignalAction::Stop,
-                _ = or_never(stats.as_mut().map(Interval::tick)) => {
-                    (self.emit)(&Event::Stats(self.components.stats()));
-                    continue;
-                }
+            tokio::select! {
+                action = signals.next() => match action {
+                    SignalAction::Stop => return Ok(()),
+                    SignalAction::PrintStats => self.emit_stats(),
+                    SignalAction::PrintStatsAndSubscriptions => {
+                        self.emit_stats();
+                        self.components.bus.log_subscriptions();
+                    }
+                    SignalAction::Reload => drop(self.files.reload.try_send(())),
+                },
+                () = parent.reached() => return Ok(()),
+                _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
                 _ = &mut bus_started, if !accepts_inherited => {
                     self.components.workers.accept_inherited();
                     accepts_inherited = true;
-                    continue;
                 }
                 () = refusals.due() => {
                     let lines = refusals.lines(&self.components.workers.counters(), Instant::now());
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
-                    continue;
                 }
-                line = self.unknown_topics.next() => {
-                    log(format_args!("{line}"));
-                    continue;
-                }
-                news = self.files.news() => {
-                    self.follow(news)?;
-                    continue;
-                }
-            };
-            match action {
-                SignalAction::Stop => return Ok(()),
-                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.components.stats())),
-                SignalAction::PrintStatsAndSubscriptions => {
-                    (self.emit)(&Event::Stats(self.components.stats()));
-                    self.components.bus.log_subscriptions();
-                }
-                SignalAction::Reload => drop(self.files.reload.try_send(())),
+                line = self.unknown_topics.next() => log(format_args!("{line}")),
+                news = self.files.news() => self.follow(news)?,
             }
         }
+    }
+
+    fn emit_stats(&self) {
+        (self.emit)(&Event::Stats(self.components.stats()));
     }
 
     fn follow(&mut self, news: FileNews) -> Result<(), Failure> {
         match news {
             FileNews::Open(token, listening, tls) => self.open(token, listening, tls),
-            FileNews::Off(reason, to_switch_on) => self.close(reason, to_switch_on),
-            FileNews::Taken(reason) => {
-                self.ready.set_failed(&reason);
-                self.api = Api::Off(reason);
-            }
+            FileNews::Off(reason, to_switch_on) => self.close(&reason, to_switch_on),
+            FileNews::Taken(reason) => self.ready.set_failed(&reason),
             FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
             FileNews::Overdue(subject) => {
                 warning(format_args!("{subject} does not answer; what was read last stays in force"));
@@ -199,11 +182,11 @@ impl Gateway {
     fn open(&mut self, token: Token, listening: Arc<Listening>, tls: Option<Arc<Acceptor>>) {
         let is_https = tls.is_some();
         self.components.workers.open(Arc::clone(&listening), token, tls);
-        if !matches!(self.api, Api::Open(_)) {
+        if self.listening.is_none() {
             let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
-        self.api = Api::Open(listening);
+        self.listening = Some(listening);
         self.ready.set_listening();
     }
 
@@ -229,19 +212,18 @@ impl Gateway {
     }
 
     /// Closes the listeners, and reports why, unless that was reported already.
-    fn close(&mut self, reason: String, to_switch_on: Option<PathBuf>) {
-        match &self.api {
-            Api::Off(known) if *known == reason => return,
-            Api::Off(_) => {}
-            Api::Open(listening) => {
-                self.components.workers.close();
-                let listeners = listening.end_backlog();
-                listening.close();
-                drop(removal(listeners));
-            }
+    fn close(&mut self, reason: &str, to_switch_on: Option<PathBuf>) {
+        if self.ready.is_off(reason) {
+            return;
         }
-        (self.emit)(&Event::Disabled { reason: &reason });
-        self.ready.set_not_listening(&reason);
+        if let Some(listening) = self.listening.take() {
+            self.components.workers.close();
+            let listeners = listening.end_backlog();
+            listening.close();
+            drop(removal(listeners));
+        }
+        (self.emit)(&Event::Disabled { reason });
+        self.ready.set_not_listening(reason);
         match to_switch_on {
             None => warning(format_args!("not listening: {reason}")),
             Some(path) => {
@@ -250,7 +232,6 @@ impl Gateway {
                 log(format_args!("to switch the API on: adapter-gateway enable --settings {path}"));
             }
         }
-        self.api = Api::Off(reason);
     }
 
     /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
@@ -261,7 +242,7 @@ impl Gateway {
             None => self.ready.set_not_listening("the gateway stops"),
         }
         let drain_timeout = self.config.drain_timeout;
-        let listeners = if let Api::Open(listening) = &self.api { listening.end_backlog() } else { Vec::new() };
+        let listeners = self.listening.map(|listening| listening.end_backlog()).unwrap_or_default();
         // Who connects later would wait in a backlog that nobody looks at again. The thread may have made sockets of which
         // it has not told yet. Where it makes no files, nobody waits for it.
         let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
@@ -281,7 +262,7 @@ impl Gateway {
             warning(format_args!("{undelivered} accepted messages could not be handed to the bus{cause}"));
         }
         if failure.is_none() {
-            (self.emit)(&Event::Stopped { undelivered, stats });
+            (self.emit)(&Event::Stopped { undelivered: NonZero::new(undelivered), stats });
         } else if stats.accepted > 0 {
             (self.emit)(&Event::Stats(stats));
         }

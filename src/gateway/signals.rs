@@ -1,8 +1,9 @@
 //! Signals, and the end of standard input: both steer the process from outside.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -23,16 +24,8 @@ const STDIN_BYTES: usize = 64 * 1024;
 /// The pause before each further read, so that an input without an end, such as /dev/zero, takes no processor time.
 const STDIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The signals that the process handles (signal(7)).
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    /// `None` if the process goes on ignoring the signal.
-    hangup: Option<Signal>,
-    hangup_action: SignalAction,
-    user1: Signal,
-    user2: Signal,
-}
+/// The signals that the process handles (signal(7)), and what each asks for. The first two are SIGTERM and SIGINT.
+pub(super) struct Signals(Vec<(Signal, SignalAction)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
@@ -47,36 +40,37 @@ impl Signals {
     /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop
     /// if `stops_at_hangup` and unless the process ignores it.
     pub(super) fn install(stops_at_hangup: bool) -> io::Result<Self> {
-        let kind = SignalKind::hangup();
-        let stays_ignored = stops_at_hangup && is_ignored(kind.as_raw_value());
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: if stays_ignored { None } else { Some(signal(kind)?) },
-            hangup_action: if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload },
-            user1: signal(SignalKind::user_defined1())?,
-            user2: signal(SignalKind::user_defined2())?,
-        })
+        let hangup = SignalKind::hangup();
+        let at_hangup = if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload };
+        let mut actions = vec![
+            (SignalKind::terminate(), SignalAction::Stop),
+            (SignalKind::interrupt(), SignalAction::Stop),
+            (SignalKind::user_defined1(), SignalAction::PrintStatsAndSubscriptions),
+            (SignalKind::user_defined2(), SignalAction::PrintStats),
+        ];
+        if !(stops_at_hangup && is_ignored(hangup.as_raw_value())) {
+            actions.push((hangup, at_hangup));
+        }
+        actions.into_iter().map(|(kind, action)| Ok((signal(kind)?, action))).collect::<io::Result<_>>().map(Self)
     }
 
     pub(super) async fn next(&mut self) -> SignalAction {
-        let Self { terminate, interrupt, hangup, hangup_action, user1, user2 } = self;
-        tokio::select! {
-            _ = terminate.recv() => SignalAction::Stop,
-            _ = interrupt.recv() => SignalAction::Stop,
-            _ = or_never(hangup.as_mut().map(Signal::recv)) => *hangup_action,
-            _ = user1.recv() => SignalAction::PrintStatsAndSubscriptions,
-            _ = user2.recv() => SignalAction::PrintStats,
-        }
+        self.next_of(usize::MAX).await
     }
 
     /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second
     /// one asks for no more than the first.
     pub(super) async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
+        self.next_of(2).await;
+    }
+
+    async fn next_of(&mut self, first: usize) -> SignalAction {
+        poll_fn(|context| {
+            let mut signals = self.0.iter_mut().take(first);
+            let came = signals.find_map(|(signal, action)| signal.poll_recv(context).is_ready().then_some(*action));
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 

@@ -64,28 +64,24 @@ impl WatchedSettings {
         }
         self.emptied = None;
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
-        let was_rejected = self.rejected.take();
-        let (change, is_new) = match access {
-            Ok(access) => {
-                let says_the_same = was_rejected.is_none() && self.in_force.as_ref() == Some(&access);
-                self.in_force = Some(access);
-                if !says_the_same {
-                    self.warnings.clear();
-                }
-                self.warn();
-                let change = if says_the_same { SettingsChange::Unchanged } else { SettingsChange::Reloaded };
-                (change, !says_the_same)
-            }
-            Err(reason) => {
-                let is_new = was_rejected.as_ref() != Some(&reason);
-                self.rejected = Some(reason.clone());
-                (SettingsChange::Rejected { reason }, is_new)
-            }
+        let before = (self.in_force.clone(), self.rejected.take());
+        match access {
+            Ok(access) => self.in_force = Some(access),
+            Err(reason) => self.rejected = Some(reason),
+        }
+        let is_new = before != (self.in_force.clone(), self.rejected.clone());
+        let change = match self.rejected.clone() {
+            Some(reason) => SettingsChange::Rejected { reason },
+            None if is_new => SettingsChange::Reloaded,
+            None => SettingsChange::Unchanged,
         };
+        if self.rejected.is_none() {
+            self.warn(is_new);
+        }
         if !is_new && !is_new_version && !forced {
             return None;
         }
-        if let (SettingsChange::Rejected { reason }, Some(_)) = (&change, &self.in_force) {
+        if let (Some(reason), Some(_)) = (&self.rejected, &self.in_force) {
             warning(format_args!("{reason}; the last good settings stay in force"));
         }
         Some(change)
@@ -101,15 +97,15 @@ impl WatchedSettings {
     }
 
     /// Logs what makes the token easy to read, to replace or to guess, and why clients cannot send it, unless that was
-    /// logged for the settings in force.
-    fn warn(&mut self) {
+    /// logged for the settings in force. `are_new` tells that these are others than before.
+    fn warn(&mut self, are_new: bool) {
         let mut warnings = Vec::new();
         if let (Some(path), Some(Access::Open(token))) = (&self.path, &self.in_force) {
             warnings.extend(exposures(path, "the token"));
             let flaws = token.flaws(self.token_bytes);
             warnings.extend(flaws.iter().map(|flaw| format!("{}: {flaw}", path.display())));
         }
-        for text in warnings.iter().filter(|text| !self.warnings.contains(text)) {
+        for text in warnings.iter().filter(|text| are_new || !self.warnings.contains(text)) {
             warning(format_args!("{text}"));
         }
         self.warnings = warnings;
