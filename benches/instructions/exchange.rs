@@ -35,7 +35,7 @@ fn pass_on(exchange: &mut Exchange, messages: Vec<WireMessage>, buffer: &mut Vec
             }
         }
     }
-    assert_eq!(exchange.take_released().posted, MESSAGES as u64);
+    assert_eq!(exchange.take_freed().posted, MESSAGES as u64);
 }
 
 /// Returns an exchange with so many subscribers to everything, which have had as many messages before.

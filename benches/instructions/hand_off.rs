@@ -54,7 +54,7 @@ fn drain((inbox, batch): &mut (Inbox, VecDeque<PostedMessage>)) -> usize {
     inbox.take(batch, false);
     let taken = batch.drain(..).map(|message| black_box(&message).weight_bytes);
     let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight_bytes| (messages + 1, bytes + weight_bytes));
-    inbox.release(messages as u64, bytes, false);
+    inbox.give_back(messages as u64, bytes, false);
     messages
 }
 

@@ -18,8 +18,6 @@ pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
 
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
-///
-/// `inproc://` is not supported: it reaches only sockets of the same process and context, where nobody listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint(Arc<str>);
 
@@ -46,10 +44,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// Returns the endpoint itself if a socket can connect to it.
-    ///
-    /// # Errors
-    /// The host is `*`, or the port is `*` or 0, which can be bound.
+    /// Returns the endpoint itself, or a fault if the host is `*`, or the port is `*` or 0, which can only be bound.
     pub fn connectable(self) -> Result<Self, EndpointFault> {
         let is_wild = match self.place() {
             Location::Tcp(address) => address.rsplit_once(':').is_some_and(|(host, port)| {
@@ -61,8 +56,7 @@ impl Endpoint {
         if is_wild { Err(EndpointFault("a wildcard can be bound, not connected to")) } else { Ok(self) }
     }
 
-    /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one. libzmq
-    /// accepts it only with the option for IPv6.
+    /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one.
     pub(super) fn is_ipv6(&self) -> bool {
         self.0.starts_with("tcp://[")
     }

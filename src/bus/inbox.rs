@@ -1,5 +1,4 @@
-//! Where posted messages wait for the bus thread: plain fields behind one lock. A worker locks it to post, and the bus
-//! thread to take all that waits. `docs/design.md` says why it is a lock.
+//! Where posted messages wait for the bus thread: plain fields behind one lock. `docs/design.md` says why.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -34,7 +33,7 @@ pub struct PostedMessage {
 /// Publishes messages from any thread.
 pub type Publisher = Arc<Inbox>;
 
-/// The queue of posted messages, and whether one may enter. A message keeps its place until it is released, so those
+/// The queue of posted messages, and whether one may enter. A message keeps its place until that is given back, so those
 /// that the bus thread has taken count too.
 pub struct Inbox {
     contents: Mutex<Contents>,
@@ -42,7 +41,7 @@ pub struct Inbox {
     subscribed: Condvar,
     /// Wakes the bus thread.
     pub waker: Arc<Waker>,
-    /// The thread is to log the subscriptions.
+    /// It is to log the subscriptions.
     pub(super) log_wanted: AtomicBool,
     pub(super) peers: Arc<PeerCounters>,
     /// `None` without a hub.
@@ -56,7 +55,7 @@ struct Contents {
     /// Those that the bus thread has not taken.
     messages: VecDeque<PostedMessage>,
     notices: Notices,
-    /// Those of bytes and of peers are counted elsewhere.
+    /// Bytes and peers are counted elsewhere.
     counters: BusCounters,
     /// The endpoints that are or were connected.
     had_connection: BTreeSet<usize>,
@@ -71,7 +70,7 @@ pub struct Notices {
     pub has_refused: bool,
     /// The oldest message waits for a peer that has no room.
     pub is_stalled: bool,
-    /// The weight of the messages that are not released.
+    /// The weight of the messages that have a place.
     pub bytes: usize,
     /// When the thread must have ended, if it is to end. Nothing enters any more.
     pub stop_at: Option<Instant>,
@@ -115,7 +114,7 @@ pub struct QueueCounters {
 /// What it says of one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointCounters {
-    /// The endpoint; for a bound one the endpoint that is actually bound.
+    /// For a bound one, the endpoint in force.
     pub endpoint: Endpoint,
     /// Messages are sent to the endpoint now: what its link says, which only the bus thread may ask.
     pub connected: bool,
@@ -124,9 +123,8 @@ pub struct EndpointCounters {
 }
 
 impl Inbox {
-    /// Returns an inbox whose queue has these limits. One message that is heavier may enter when it is empty. Messages
-    /// go to the endpoints that are `bound`, which always count as connected, and to those that are `dialled`, none of
-    /// which is connected.
+    /// Returns an inbox whose queue has these limits. Messages go to the endpoints that are `bound`, which always count as
+    /// connected, and to those that are `dialled`, none of which is connected.
     pub fn new(
         limits: &Limits,
         waker: Arc<Waker>,
@@ -193,9 +191,9 @@ impl Inbox {
         contents.notices
     }
 
-    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Says whether the oldest of
+    /// Gives back the places of so many messages, which weigh this together. `is_stalled` says whether the oldest of
     /// those that are left waits for a peer that has no room.
-    pub fn release(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
+    pub fn give_back(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
         let Contents { counters, notices, .. } = &mut *self.lock();
         let queue = &mut counters.queue;
         debug_assert!(messages <= queue.depth, "{messages} messages of {}", queue.depth);
@@ -253,7 +251,6 @@ impl Inbox {
         BusCounters { peers: (*self.peers).clone(), hub: self.hub.as_deref().cloned(), ..counters }
     }
 
-    /// A thread that panics ends the process.
     fn lock(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,8 +263,7 @@ impl Publish for Inbox {
     }
 
     /// Copies the message into the inbox, or keeps the buffer of its payload. After `Ok` the message will be handed
-    /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] after the last message
-    /// of one iteration of its event loop. After an error the inbox is as it was before.
+    /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] then.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let message = wire_message(topic.as_bytes(), payload).ok_or(Unavailable::QueueFull)?;
@@ -312,7 +308,7 @@ mod tests {
     fn take(inbox: &Inbox) -> Vec<Vec<u8>> {
         let mut batch = VecDeque::new();
         inbox.take(&mut batch, false);
-        inbox.release(batch.len() as u64, batch.iter().map(|posted| posted.weight_bytes).sum(), false);
+        inbox.give_back(batch.len() as u64, batch.iter().map(|posted| posted.weight_bytes).sum(), false);
         batch.iter().map(|posted| posted.message.payload().to_vec()).collect()
     }
 
@@ -322,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_leave_in_their_order_and_keep_their_places_until_they_are_released() {
+    fn messages_leave_in_their_order_and_keep_their_places_until_these_are_given_back() {
         let (inbox, mut batch) = (inbox(2, usize::MAX), VecDeque::new());
         for payload in [b"1", b"2"] {
             assert_eq!((inbox.available(), post(&inbox, payload)), (Ok(()), Ok(())));
@@ -330,11 +326,11 @@ mod tests {
         inbox.take(&mut batch, false);
         assert_eq!((inbox.available(), post(&inbox, b"3")), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
         let first = batch.pop_front().unwrap();
-        inbox.release(1, first.weight_bytes, false);
+        inbox.give_back(1, first.weight_bytes, false);
         assert_eq!((first.message.payload(), inbox.available(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
         inbox.take(&mut batch, false);
         assert_eq!(batch.len(), 1, "the former batch is not over");
-        inbox.release(1, batch.pop_front().unwrap().weight_bytes, false);
+        inbox.give_back(1, batch.pop_front().unwrap().weight_bytes, false);
         assert_eq!(take(&inbox), [b"3"]);
         assert_eq!(counters(&inbox), (3, 3, 0, 2, 0));
     }
@@ -363,12 +359,12 @@ mod tests {
         let inbox = inbox(1, usize::MAX);
         post(&inbox, b"1").unwrap();
         for (is_stalled, expected) in [(false, Unavailable::QueueFull), (true, Unavailable::Stalled)] {
-            inbox.release(0, 0, is_stalled);
+            inbox.give_back(0, 0, is_stalled);
             assert_eq!((post(&inbox, b"2"), inbox.available()), (Err(expected), Err(expected)));
         }
         assert_eq!((inbox.waker.clear(), inbox.counters().queue.pipe_full), (1, 1));
         assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
-        inbox.release(1, 1 + 1 + MESSAGE_OVERHEAD_BYTES, false);
+        inbox.give_back(1, 1 + 1 + MESSAGE_OVERHEAD_BYTES, false);
         assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
     }
 
@@ -383,7 +379,7 @@ mod tests {
         assert_eq!((inbox.waker.clear(), inbox.take(&mut batch, true).is_parked, batch.len()), (1, false, 1));
         inbox.wake();
         assert_eq!(inbox.waker.clear(), 0);
-        inbox.release(1, batch[0].weight_bytes, false);
+        inbox.give_back(1, batch[0].weight_bytes, false);
     }
 
     #[test]
@@ -442,8 +438,8 @@ mod tests {
                 let accepted: Vec<_> = accepted.iter().map(|number| number.to_be_bytes()).collect();
                 assert!(numbers.eq(&accepted), "round {round}");
             }
-            let (accepted, released, depth, high_water, bytes) = counters(&inbox);
-            assert_eq!((released, depth, bytes), (accepted, 0, 0));
+            let (accepted, published, depth, high_water, bytes) = counters(&inbox);
+            assert_eq!((published, depth, bytes), (accepted, 0, 0));
             assert!(high_water <= 64 && (high_water > 0 || accepted == 0));
         }
     }

@@ -1,18 +1,7 @@
 //! The bus: one thread that owns every socket of the bus, and its inbox, which is a bounded queue.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `config`, `endpoint` | what a program tells the bus; addresses |
-//! | [`inbox`] | how workers publish: the messages that wait for the bus thread, whether one may enter, and counters |
-//! | `running` | the start and the stop of the bus |
-//! | `thread` | its thread, and what that tells the program |
-//! | `poller` | what that thread waits with, what wakes it, and its time |
-//! | `bound` | the ports that we bind, served in ZMTP 3 |
-//! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
-//! | `ffi` | our calls of libzmq, and other `unsafe` calls |
-//!
+//! The files in reading order: `config`, `endpoint`, [`inbox`], `running`, `thread`, `poller`, `bound`, `link`, `ffi`.
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
-//!
 //! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
 //! `accepted == published + depth`.
 

@@ -1,6 +1,6 @@
 //! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker,
-//! libzmq's sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come
-//! one by one, it takes ten system calls for a message.
+//! libzmq's sockets, and ours. `zmq_poll` polls twice and knows no waker: when messages come one by one, it takes ten
+//! system calls for a message.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -21,21 +21,17 @@ const EVENTS_AT_ONCE: usize = 1_024;
 const WAKER: u64 = 0;
 const LIBZMQ: u64 = 1;
 
-/// The least token of a socket that [`Poller::watch`] adds.
+/// The least token of a socket that [`Poller::add`] adds.
 pub(super) const FIRST_TOKEN: u64 = 2;
 
 const ENDED: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-/// Wakes a thread that waits for its descriptor: an eventfd, which is a counter in the kernel, and readable while that
-/// is not 0.
+/// Wakes a thread that waits for its descriptor: an eventfd, a counter in the kernel.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
 impl Waker {
-    /// Returns a waker that is not set.
-    ///
-    /// # Errors
-    /// The system provides no eventfd.
+    /// Returns a waker that is not set, unless the system provides no eventfd.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
@@ -62,7 +58,7 @@ impl AsFd for Waker {
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// What has changed at watched sockets.
+    /// What has changed at our sockets.
     changes: Vec<Ready>,
 }
 
@@ -71,7 +67,7 @@ pub(crate) struct Poller {
 pub(crate) enum WaitEnd {
     /// The time was over.
     TimedOut,
-    /// The waker was set, or a watched socket is ready, and no socket of libzmq is.
+    /// The waker was set, or a socket of ours is ready, and no socket of libzmq is.
     Waker,
     /// A signal has interrupted the wait, perhaps the one that continues a stopped process.
     Interrupted,
@@ -79,7 +75,7 @@ pub(crate) enum WaitEnd {
     Sockets,
 }
 
-/// What has changed at a watched socket.
+/// What has changed at a socket of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(super) token: u64,
@@ -100,14 +96,14 @@ impl Poller {
 
     /// Adds the descriptor of a socket of libzmq, until that is closed. It announces only what arrives after the socket
     /// was last read until nothing was left.
-    pub(super) fn add(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn add_libzmq(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.add_as(socket, LIBZMQ, epoll::EventFlags::IN)
     }
 
     /// Adds a socket of ours, until it is closed. Each change is announced once: whoever is told reads, or writes,
     /// until the socket blocks. So a socket that is not read for a while, and has an error or an end, ends no wait
     /// (EPOLLHUP and EPOLLERR cannot be left out).
-    pub(super) fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    pub(super) fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         debug_assert!(token >= FIRST_TOKEN);
         use epoll::EventFlags;
         self.add_as(socket, token, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET)
@@ -150,7 +146,7 @@ impl Poller {
         end
     }
 
-    /// Returns what has changed at watched sockets since the last call.
+    /// Returns what has changed at our sockets since the last call.
     pub(super) fn changes(&mut self) -> impl Iterator<Item = Ready> {
         self.changes.drain(..)
     }
@@ -258,7 +254,7 @@ mod tests {
         left.bind("inproc://wait").unwrap();
         right.connect("inproc://wait").unwrap();
         let mut poller = Poller::new(&waker).unwrap();
-        poller.add(crate::bus::ffi::descriptor(&right).unwrap()).unwrap();
+        poller.add_libzmq(crate::bus::ffi::descriptor(&right).unwrap()).unwrap();
         while right.recv_bytes(zmq::DONTWAIT).is_ok() {}
         assert_eq!(poller.wait(soon()), WaitEnd::TimedOut);
         left.send("message", 0).unwrap();
@@ -266,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn each_change_at_a_watched_socket_is_told_once() {
+    fn each_change_at_a_socket_of_ours_is_told_once() {
         let mut poller = Poller::new(&Waker::new().unwrap()).unwrap();
         let (mut ours, mut peer) = UnixStream::pair().unwrap();
-        poller.watch(ours.as_fd(), 7).unwrap();
+        poller.add(ours.as_fd(), 7).unwrap();
         let mut next = || {
             let end = poller.wait(soon());
             (end, poller.changes().next().map(|ready| (ready.token, ready.may_read, ready.may_write)))

@@ -95,8 +95,8 @@ impl Bus {
         Arc::clone(&self.inbox)
     }
 
-    /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their
-    /// order, then those of the hub for publishers and for subscribers.
+    /// Returns the endpoints in force: those of the configuration in their order, then those of the hub for publishers
+    /// and for subscribers.
     pub fn bound(&self) -> &[Endpoint] {
         &self.bound
     }

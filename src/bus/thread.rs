@@ -1,8 +1,5 @@
-//! The bus thread, which alone touches the sockets.
-//!
-//! It takes what was accepted into the log of [`Exchange`], from which dialled endpoints and subscribers read, each at
-//! its own place. It works in turns, each of which takes a bounded number of messages, hands them over, and works for
-//! each peer a bounded time. It waits when nothing is left to do.
+//! The bus thread, which alone touches the sockets. It works in turns, each of which takes a bounded number of messages
+//! into the log of [`Exchange`], hands them over, and works for each peer a bounded time.
 //!
 //! The thread never delays a message to send more of them together, and does not interrupt the worker that wakes it
 //! ([`schedule_as_batch`]). So under load it finds the messages of several iterations of a worker's event loop, and a
@@ -177,15 +174,15 @@ impl BusThread {
     /// published sees what came of it, too.
     fn give_back(&mut self, now: Duration) {
         self.note_held();
-        let released = self.exchange.take_released();
+        let freed = self.exchange.take_freed();
         if let Some(server) = &self.server {
-            server.reports.hub_counters.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
+            server.reports.hub_counters.forwarded.add(usize::try_from(freed.forwarded).unwrap_or(usize::MAX));
             self.inbox.set_subscribers(self.exchange.totals(now));
         }
         let is_stalled = self.is_stalled();
-        if released.posted > 0 || is_stalled != self.notices.is_stalled {
-            self.inbox.release(released.posted, released.posted_weight_bytes, is_stalled);
-            self.notices.bytes -= released.posted_weight_bytes;
+        if freed.posted > 0 || is_stalled != self.notices.is_stalled {
+            self.inbox.give_back(freed.posted, freed.posted_weight_bytes, is_stalled);
+            self.notices.bytes -= freed.posted_weight_bytes;
         }
         self.note_held();
         self.tell_subscriptions(now);

@@ -25,9 +25,9 @@ pub enum Origin {
     Forwarded,
 }
 
-/// What nobody needs any more, since the last call of `Exchange::take_released`.
+/// What nobody needs any more, since the last call of `Exchange::take_freed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Released {
+pub struct Freed {
     /// The number of posted messages.
     pub posted: u64,
     /// What these weigh together, as passed to `Exchange::post`.
@@ -36,7 +36,7 @@ pub struct Released {
     pub forwarded: u64,
 }
 
-impl Released {
+impl Freed {
     pub(super) fn add(&mut self, origin: Origin, weight_bytes: usize) {
         match origin {
             Origin::Posted => {

@@ -5,16 +5,8 @@
 //! a fault where they are not ZMTP 3 with the mechanism NULL, before a byte counts as a message or a subscription, and
 //! drops what is beyond the bounds. The [`Exchange`] keeps what waits for whom.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `wire` | the greeting, the command READY, the heads of frames, and commands |
-//! | `wire_message` | a message of two frames, as it is sent to a peer |
-//! | `session` | what one peer may say next |
-//! | `reservations` | which publishers may send the rest of a long message, and which are too slow |
-//! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
-//! | `log` | the messages that wait, in their one order |
-//! | `noted_topics` | topics that are told to a person, each once |
-//! | `exchange` | what waits for whom, and since when |
+//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `subscriptions`, `prefix_tree`,
+//! `place_set`, `log`, `noted_topics`, `exchange`.
 
 mod exchange;
 mod log;
@@ -28,7 +20,7 @@ mod wire;
 mod wire_message;
 
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
-pub use log::{Origin, Released};
+pub use log::{Freed, Origin};
 pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};

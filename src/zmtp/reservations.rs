@@ -5,7 +5,7 @@
 //! Whoever waits for a reservation is not read.
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
-//! is left unread, so that no publisher is late because others are read first. Times come from outside.
+//! is left unread, so that no publisher is late because others are read first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -57,8 +57,7 @@ impl Reservations {
         Self { free_bytes: longest_bytes.max(RESERVABLE_BYTES), ..Self::default() }
     }
 
-    /// Takes note that a publisher has begun to send a message of more than [`UNRESERVED_BYTES`]. The publisher has no
-    /// other one.
+    /// Takes note that a publisher has begun to send a message of more than [`UNRESERVED_BYTES`].
     pub fn announce(&mut self, publisher: u64, bytes: usize) {
         let other = self.messages.insert(publisher, LongMessage { bytes, window: None });
         debug_assert!(other.is_none(), "{publisher} has not released {other:?}");

@@ -21,9 +21,8 @@ const SHOWN_CHARS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionFault;
 
-/// What the subscribers at all places subscribe to.
-///
-/// The same prefix twice of one subscriber counts once, and one cancellation removes it, as in libzmq's XPUB socket.
+/// What the subscribers at all places subscribe to. The same prefix twice of one subscriber counts once, and one
+/// cancellation removes it, as in libzmq's XPUB socket.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     tree: PrefixTree,
@@ -34,10 +33,8 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`. Returns whether it did not
-    /// subscribe to that prefix yet. The first prefix of a subscriber is always accepted.
-    ///
-    /// The caller bounds the length of a prefix.
+    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`, whose length the caller bounds.
+    /// Returns whether it did not subscribe to that prefix yet. Its first prefix is always accepted.
     ///
     /// # Errors
     /// Returns a fault, and changes nothing, if the prefix is beyond a bound.

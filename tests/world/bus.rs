@@ -42,7 +42,7 @@ impl Bus {
         let mut batch = self.batch.borrow_mut();
         self.inbox.take(&mut batch, false);
         let posted = batch.pop_front()?;
-        self.inbox.release(1, posted.weight_bytes, false);
+        self.inbox.give_back(1, posted.weight_bytes, false);
         Some((posted.message.topic().to_vec(), posted.message.payload().to_vec()))
     }
 }

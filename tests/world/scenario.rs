@@ -161,7 +161,7 @@ impl Gateway {
                     moment.is_connected = !moment.is_connected;
                     self.world.bus.set_connected(moment.is_connected);
                 }),
-                45..50 => self.world.bus.inbox.release(0, 0, random.permille(500)),
+                45..50 => self.world.bus.inbox.give_back(0, 0, random.permille(500)),
                 _ => self.world.change(|moment| {
                     moment.is_connected = true;
                     self.world.bus.set_connected(true);

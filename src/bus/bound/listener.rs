@@ -20,8 +20,7 @@ use crate::sys::tcp_listener;
 use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{PeerTerm, SocketRole};
 
-/// Peers that the kernel connects before they are accepted. All peers may come back at once, and over TCP, one that
-/// finds no room waits for a second and more.
+/// All peers may come back at once, and over TCP, one that finds no room waits for a second and more.
 const BACKLOG: i32 = 1_024;
 /// Bytes that the kernel holds for a TCP peer and has not sent yet, whose age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
@@ -34,14 +33,13 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: OwnedFd,
-    /// The endpoint in force: with the address of an interface or a name, the port that the kernel chose, and the path
-    /// of `ipc://*`.
+    /// The endpoint in force: an address, the port that the kernel chose, the path of `ipc://*`.
     pub(super) endpoint: Endpoint,
     /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
     pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,
-    /// Its peers are those of the embedded hub, whose subscribers get what publishers send, too.
+    /// Its subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
     /// Somebody may wait to be accepted.
     may_accept: bool,
@@ -69,7 +67,7 @@ impl Listeners {
         for (token, (endpoint, peers, is_of_hub)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
             let refused = if is_of_hub { BusError::Hub } else { BusError::Endpoint };
             let listener = listen(endpoint, peers, is_of_hub).map_err(|cause| refused(endpoint.clone(), cause))?;
-            poller.watch(listener.socket.as_fd(), token)?;
+            poller.add(listener.socket.as_fd(), token)?;
             listeners.push(listener);
         }
         Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
@@ -106,8 +104,7 @@ impl Listeners {
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(error) if is_of_connection(error) => {}
             Err(error) => {
-                // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits
-                // can be refused.
+                // The kernel says so also where nobody waits. A peer that waits gets the spare descriptor, and is refused.
                 self.spare = None;
                 let refused = accept_with(&listener.socket, SocketFlags::CLOEXEC).map(drop);
                 self.spare = spare();
@@ -179,8 +176,7 @@ fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
     }
 }
 
-/// Listens at a path, at an abstract name after an `@`, or at any path for `*`. A socket at the path that nobody
-/// listens on is replaced; whatever else is there stays as it was.
+/// Listens at a path, at an abstract name after an `@`, or at any path for `*`.
 fn open_ipc(name: &str) -> io::Result<UnixListener> {
     match name.strip_prefix('@') {
         Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),

@@ -20,7 +20,7 @@ const MAX_HANDSHAKES: usize = 320;
 /// Peers that may be connected at the same time, where the limit of descriptors permits it.
 pub const MAX_PEERS: usize = MAX_SUBSCRIBERS + MAX_PUBLISHERS + MAX_HANDSHAKES;
 
-/// The fewest places for handshakes, however few descriptors there are.
+/// However few descriptors there are.
 const FEWEST_HANDSHAKES: usize = 8;
 
 /// Peers in their handshake, subscribers and publishers have places apart: whoever connects and says nothing takes no

@@ -12,8 +12,8 @@ use super::listener::Accepted;
 use crate::bus::ffi;
 use crate::zmtp::{Exchange, PeerSession};
 
-/// The number of a peer, which is its token for the poller too. A later peer has a greater one, so that what the poller
-/// reports of an earlier peer is not taken for one of a later one that has the same descriptor.
+/// The number of a peer, which is its token for the poller too. No later peer has it, so that what the poller reports
+/// of a peer is not taken for one of another that has got the same descriptor.
 pub(super) type PeerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Peer {
         retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
     }
 
-    /// Writes one part after the other, as much as the kernel takes. Returns how many bytes it took: none if it has no
-    /// room. After an error the connection has ended.
+    /// Writes one part after the other. Returns how many bytes the kernel took: none if it has no room. After an error
+    /// the connection has ended.
     pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let slices = parts.map(IoSlice::new);
@@ -78,8 +78,7 @@ impl Peer {
         written
     }
 
-    /// Writes the commands that wait, unless they would stand within a message, there is no room, or the major version
-    /// of the peer has not arrived.
+    /// Writes the commands that wait, between two messages, if there is room, and the peer's major version is known.
     pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));

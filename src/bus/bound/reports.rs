@@ -55,7 +55,7 @@ pub struct LostSubscriber {
 /// What is beyond a bound, or breaks a rule.
 #[derive(Debug)]
 pub(super) enum Excess {
-    /// A connection that cannot be accepted, or not be watched.
+    /// A connection that cannot be accepted, or not be polled.
     Accept(io::Error),
     Place,
     Handshakes,
@@ -78,8 +78,7 @@ pub(in crate::bus) struct PeerReports {
 }
 
 impl PeerReports {
-    /// Counts what somebody at a listener has beyond a bound, and logs it unless that was done a short time ago.
-    /// Returns whether it was logged.
+    /// Counts what somebody at a listener does. Returns whether it is logged, too: not if that was done a short time ago.
     pub(super) fn report(
         &mut self,
         excess: &Excess,

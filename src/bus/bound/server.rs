@@ -1,6 +1,4 @@
-//! The peers of bound endpoints, and one turn of the loop for them.
-//!
-//! A turn works for each peer only so much, in rotation. So nobody waits long for others, whatever they do.
+//! The peers of bound endpoints, and one turn of the loop for them, which works for each peer only so much, in rotation.
 
 mod inbound;
 
@@ -161,7 +159,7 @@ impl Server {
             return;
         }
         peer.commands.extend_from_slice(rest);
-        if let Err(error) = poller.watch(peer.socket.as_fd(), peer.id) {
+        if let Err(error) = poller.add(peer.socket.as_fd(), peer.id) {
             self.listeners.paused_until = now + REFUSED_PAUSE;
             self.report(&Excess::Accept(error), &peer, now);
             return;
@@ -243,7 +241,6 @@ impl Server {
         self.reports.lost.push(LostSubscriber { endpoint, peer, reason, lost_messages });
     }
 
-    /// Counts what a peer does, and logs it unless that was done a short time ago. Returns whether it was logged.
     fn report(&mut self, excess: &Excess, peer: &Peer, now: Duration) -> bool {
         self.reports.report(excess, peer, (&self.listeners, peer.listener), now)
     }

@@ -19,14 +19,12 @@ impl Frame {
     /// Returns `None` if there is no memory for the copy.
     pub(crate) fn copy_of(bytes: &[u8]) -> Option<Self> {
         let mut message = zmq_msg_t::default();
-        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks; after a failure it is not initialised
-        // and is not used.
+        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks; after a failure it is not used.
         let rc = unsafe { zmq_sys::zmq_msg_init_size(&raw mut message, bytes.len()) };
         if rc != 0 {
             return None;
         }
-        // SAFETY: the message was initialised above with exactly `bytes.len()` bytes, which nothing
-        // else can see yet; the two ranges belong to different allocations.
+        // SAFETY: the message was initialised above with exactly `bytes.len()` bytes, which nothing else can see yet.
         unsafe {
             let data = zmq_sys::zmq_msg_data(&raw mut message).cast::<u8>();
             data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -35,8 +33,7 @@ impl Frame {
     }
 
     /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
-    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that
-    /// a message is refused instead of published without its payload.
+    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have.
     pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let bytes = buffer.get(part)?;
@@ -44,10 +41,10 @@ impl Frame {
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));
         // SAFETY: as in `copy_of`. The data lies in the vector that `lent` holds a reference to, which nothing can
-        // change or free before `release_buffer` has dropped that reference; libzmq only reads the data, from any
+        // change or free before `return_buffer` has dropped that reference; libzmq only reads the data, from any
         // thread, as `Vec<u8>` allows.
         let rc = unsafe {
-            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(release_buffer), lent.cast::<c_void>())
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(return_buffer), lent.cast::<c_void>())
         };
         if rc != 0 {
             // SAFETY: this is the box made above, which libzmq did not take over.
@@ -58,8 +55,7 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Sends the frame without blocking. Returns whether libzmq accepted it: an accepted frame is empty afterwards, and
-    /// a refused one is unchanged.
+    /// Sends the frame without blocking. Returns whether libzmq accepted it. A refused frame is unchanged.
     pub(crate) fn send(&mut self, socket: &mut zmq::Socket, has_more: bool) -> bool {
         let flags = if has_more { zmq::DONTWAIT | zmq::SNDMORE } else { zmq::DONTWAIT };
         loop {
@@ -77,9 +73,9 @@ impl Frame {
     }
 }
 
-/// Releases the buffer of a frame. libzmq calls this once, on any of its threads, when the last copy of the frame is
+/// Takes the buffer of a frame back. libzmq calls this once, on any of its threads, when the last copy of the frame is
 /// gone. No other thread counts what libzmq holds.
-unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
+unsafe extern "C" fn return_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
     let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };
     MEMORY.note_returned(buffer.capacity());
@@ -128,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_same_bytes_and_releases_its_buffer() {
+    fn a_part_has_the_same_bytes_and_returns_its_buffer() {
         let buffer = Arc::new(long());
         let part = &buffer[1..9_000];
         let frame = Frame::part_of(&buffer, 1..9_000).unwrap();

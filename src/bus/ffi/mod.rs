@@ -1,7 +1,4 @@
-//! The calls of libzmq that the zmq crate does not wrap, or does not wrap as the bus needs them, and calls for libzmq's
-//! connections: the `unsafe` code of the bus. `frame` has a frame of a message.
-//!
-//! The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it
+//! The `unsafe` code of the bus: what the zmq crate does not wrap, or does not wrap as the bus needs it. The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it
 //! cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it does not know, such as `ENOTDIR`.
 //! `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
 
@@ -18,8 +15,7 @@ use zmq_sys::{ZMQ_XPUB_MANUAL, ZMQ_XPUB_NODROP, zmq_setsockopt};
 pub(super) use frame::Frame;
 
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently, and leave it to
-/// its owner what a peer is sent that has subscribed: `set_subscribe` decides it for the peer whose subscription was
-/// received last.
+/// `set_subscribe` what the peer is sent whose subscription was received last.
 pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> {
     set_option(socket, ZMQ_XPUB_NODROP)?;
     set_option(socket, ZMQ_XPUB_MANUAL)
@@ -27,17 +23,15 @@ pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> 
 
 fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
     let (option, value): (_, c_int) = (option.cast_signed(), 1);
-    // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
-    // `size_of::<c_int>()` bytes of `value` during the call and keeps no reference.
-    let rc =
-        unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, (&raw const value).cast::<c_void>(), size_of::<c_int>()) };
-    checked(rc)
+    let value: *const c_void = (&raw const value).cast();
+    // SAFETY: the socket is live and borrowed exclusively; libzmq reads `size_of::<c_int>()` bytes of `value` during
+    // the call and keeps no reference.
+    checked(unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, value, size_of::<c_int>()) })
 }
 
 pub(crate) fn connect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
     let address = CString::new(address)?;
-    // SAFETY: the socket is live and borrowed exclusively; the string ends with a NUL and outlives the
-    // call, during which libzmq copies it.
+    // SAFETY: the socket is live and borrowed exclusively; libzmq copies the string, which ends with a NUL.
     checked(unsafe { zmq_sys::zmq_connect(socket.as_mut_ptr(), address.as_ptr()) })
 }
 
@@ -48,11 +42,9 @@ pub(crate) fn descriptor(socket: &zmq::Socket) -> zmq::Result<BorrowedFd<'_>> {
     socket.get_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
+/// On Linux `zmq_errno` is errno.
 fn checked(rc: c_int) -> io::Result<()> {
-    if rc >= 0 {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error()) // on Linux `zmq_errno` is errno
+    if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns another descriptor of what `descriptor` stands for now, which need not be open.
@@ -73,8 +65,7 @@ pub(crate) fn unacknowledged_bytes(connection: BorrowedFd<'_>) -> u64 {
     u64::try_from(bytes).unwrap_or_default()
 }
 
-/// Returns the process that has connected a Unix socket, or `None` if this process cannot see it, as one of another
-/// container.
+/// Returns the process that has connected a Unix socket, or `None` if it is one of another container.
 pub(crate) fn peer_process(connection: BorrowedFd<'_>) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;

@@ -1,5 +1,5 @@
-//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub. `docs/design.md` says why it is an XPUB
-//! socket of its own that leaves it to the bus what its pipe gets: everything, from the first subscription on.
+//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub. `docs/design.md` says why its pipe gets
+//! everything, from the first subscription on.
 //!
 //! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
 //! connection is lost. Without it, what was handed over is sent to the hub when it is back. Before the first
@@ -44,8 +44,8 @@ pub(in crate::bus) struct Dialled {
 }
 
 impl Dialled {
-    /// Begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for what happens after the
-    /// last [`Dialled::read_events`], including room in a full pipe.
+    /// Begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for what
+    /// [`Dialled::read_events`] reads, and for room in a full pipe.
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
         endpoint: &Endpoint,
@@ -110,9 +110,8 @@ impl Dialled {
         on_status: &mut dyn FnMut(LinkStatus),
     ) {
         let Self { link, subscriptions, .. } = self;
-        // The events of the link are read first. A subscription that is read after the loss of its connection may be an
-        // old one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before
-        // the loss of the old connection would be forgotten with the old connection.
+        // The events of the link are read first. A subscription that is read after the loss of its connection does no
+        // harm: the pipe gets everything. One of a new connection that is read before that loss would be forgotten.
         link.update(now, waker, &mut |status| {
             if status.is_err() {
                 // The hub subscribes anew on its next connection.

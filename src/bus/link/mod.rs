@@ -1,10 +1,8 @@
 //! The link to one endpoint: whether it counts as connected, why it is not, and the address that libzmq dials for it.
-//!
 //! A [`Link`] has one socket, and drives its state machine with what libzmq's monitor and the probes find out.
 //!
 //! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes
-//! look names up: at the start, and again while there is no connection, so that a hub is found at each address that its
-//! name has.
+//! look names up: at the start, and again while there is no connection.
 
 mod dialled;
 mod probe;
@@ -64,8 +62,8 @@ impl Link {
         let monitor = context.socket(zmq::PAIR)?;
         monitor.set_linger(0)?;
         monitor.connect(&monitor_address)?;
-        poller.add(ffi::descriptor(&socket)?)?;
-        poller.add(ffi::descriptor(&monitor)?)?;
+        poller.add_libzmq(ffi::descriptor(&socket)?)?;
+        poller.add_libzmq(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(role, is_named, Instant::now());
         let mut link = Self { socket, address, dialled: None, state, taken_messages: 0, monitor, probe: None };
@@ -152,7 +150,7 @@ impl Link {
         }
     }
 
-    /// Returns the next event of the monitor, or `None` if there is none. Lets the kernel watch a new connection.
+    /// Returns the next event of the monitor, or `None` if there is none. Sets the keep-alive of a new connection.
     fn next_event(&mut self) -> Option<LinkEvent> {
         loop {
             // The second frame of an event is the address, which is known already.

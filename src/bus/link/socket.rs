@@ -78,8 +78,7 @@ pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS)
 }
 
-/// Makes the kernel detect that the peer of this connection has disappeared without closing it. libzmq as the `zmq-sys`
-/// crate builds it ignores its own options for that.
+/// Sets TCP keep-alive, which libzmq as the `zmq-sys` crate builds it does not do.
 ///
 /// libzmq may have closed the descriptor since it reported it, and its number may stand for something else. So what it
 /// stands for is duplicated first, and left alone unless its peer is `peer`. Another connection to the same peer is one

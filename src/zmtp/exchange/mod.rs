@@ -15,7 +15,7 @@ use readers::{DialledReader, Reader};
 
 pub use readers::SubscriberTotals;
 
-use super::log::{Cursor, Entry, Log, Origin, Released};
+use super::log::{Cursor, Entry, Freed, Log, Origin};
 use super::noted_topics::NotedTopics;
 use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::subscriptions::Subscriptions;
@@ -61,7 +61,7 @@ pub struct Exchange {
     oldest_posted: Cursor,
     oldest_forwarded: Cursor,
     oldest_wanted: Cursor,
-    released: Released,
+    freed: Freed,
     forwarded_bytes: usize,
     is_full: bool,
     /// The number of messages that matched no subscription at bound endpoints.
@@ -122,8 +122,7 @@ impl Exchange {
         self.take(message, Origin::Posted, weight_bytes, now);
     }
 
-    /// Takes note of the topic of a posted message if no subscriber of a bound endpoint asks for it. Who takes everything
-    /// may get it.
+    /// Takes note of the topic of a posted message if no subscriber of a bound endpoint asks for it.
     pub fn note_topic(&mut self, topic: &[u8]) {
         if !self.readers.is_empty() && !self.subscriptions.ask_for(topic) {
             self.unsubscribed_topics.note(topic);
@@ -149,7 +148,7 @@ impl Exchange {
         }
         let number = self.log.next_number;
         if wanted.is_empty() && (is_forwarded || number < self.handed_below) {
-            self.released.add(origin, weight_bytes);
+            self.freed.add(origin, weight_bytes);
             return wanted;
         }
         if is_forwarded {
@@ -309,8 +308,7 @@ impl Exchange {
         }
     }
 
-    /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
-    /// is connected, messages wait.
+    /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed.
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
         if let Some(reader) = self.dialled.get_mut(endpoint) {
             reader.is_connected = is_connected;
@@ -360,7 +358,7 @@ impl Exchange {
             return;
         }
         let Some((origin, weight_bytes)) = self.log.free(index) else { return };
-        self.released.add(origin, weight_bytes);
+        self.freed.add(origin, weight_bytes);
         if origin == Origin::Forwarded {
             self.forwarded_bytes -= weight_bytes;
             self.is_full &= self.forwarded_bytes > FORWARDED_BYTES / 2;
@@ -368,8 +366,8 @@ impl Exchange {
     }
 
     /// Returns what nobody needs any more, since the last call.
-    pub fn take_released(&mut self) -> Released {
-        mem::take(&mut self.released)
+    pub fn take_freed(&mut self) -> Freed {
+        mem::take(&mut self.freed)
     }
 
     /// Returns whether publishers must wait: what they have sent has reached its bound, and half is not free yet.

@@ -56,10 +56,10 @@ fn drain(exchange: &mut Exchange, place: u8) -> Vec<u8> {
     all
 }
 
-fn released_posted(exchange: &mut Exchange) -> u64 {
-    let released = exchange.take_released();
-    assert_eq!((released.posted_weight_bytes as u64, released.forwarded), (released.posted * 10, 0));
-    released.posted
+fn freed_posted(exchange: &mut Exchange) -> u64 {
+    let freed = exchange.take_freed();
+    assert_eq!((freed.posted_weight_bytes as u64, freed.forwarded), (freed.posted * 10, 0));
+    freed.posted
 }
 
 #[test]
@@ -67,15 +67,15 @@ fn a_message_keeps_its_place_until_each_subscriber_that_matched_has_it_or_is_gon
     let mut exchange = exchange_with(3, 0);
     post(&mut exchange, b"t", [0]);
     drain(&mut exchange, 0);
-    assert_eq!((released_posted(&mut exchange), exchange.messages(), exchange.waiting()), (0, 1, set_of(&[1, 2])));
+    assert_eq!((freed_posted(&mut exchange), exchange.messages(), exchange.waiting()), (0, 1, set_of(&[1, 2])));
     leave(&mut exchange, &[1]);
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (0, 1));
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (0, 1));
     let wire_bytes = batch(&mut exchange, 2, false).len();
     exchange.written(2, wire_bytes - 1);
-    assert_eq!((released_posted(&mut exchange), exchange.waiting_at(2)), (0, 1), "one byte is missing");
+    assert_eq!((freed_posted(&mut exchange), exchange.waiting_at(2)), (0, 1), "one byte is missing");
     exchange.written(2, 1);
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (1, 0));
-    assert_eq!((exchange.waiting(), released_posted(&mut exchange)), (set_of(&[]), 0));
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (1, 0));
+    assert_eq!((exchange.waiting(), freed_posted(&mut exchange)), (set_of(&[]), 0));
 }
 
 #[test]
@@ -97,21 +97,20 @@ fn who_matches_is_decided_when_a_message_is_taken() {
 }
 
 #[test]
-fn a_message_that_nobody_wants_is_released_at_once_and_counted() {
-    for (is_bound, dialled, released, unsubscribed) in
-        [(true, 0, 1, Some(1)), (true, 1, 1, Some(1)), (false, 1, 0, None)]
+fn a_message_that_nobody_wants_is_freed_at_once_and_counted() {
+    for (is_bound, dialled, freed, unsubscribed) in [(true, 0, 1, Some(1)), (true, 1, 1, Some(1)), (false, 1, 0, None)]
     {
         let mut exchange = Exchange::new(if is_bound { MAX_SUBSCRIBERS } else { 0 }, dialled);
         post(&mut exchange, b"t", [0]);
-        let result = (released_posted(&mut exchange), exchange.totals(SECOND).unsubscribed);
-        assert_eq!(result, (released, unsubscribed), "bound: {is_bound}, dialled: {dialled}");
+        let result = (freed_posted(&mut exchange), exchange.totals(SECOND).unsubscribed);
+        assert_eq!(result, (freed, unsubscribed), "bound: {is_bound}, dialled: {dialled}");
     }
     let mut exchange = exchange_with(0, 0);
     exchange.join(false);
     exchange.subscriptions.subscribe(0, b"").unwrap();
     exchange.forward(message(b"t", 1), SECOND);
-    let released = Released { forwarded: 1, ..Released::default() };
-    assert_eq!(exchange.take_released(), released, "it is not of the hub");
+    let freed = Freed { forwarded: 1, ..Freed::default() };
+    assert_eq!(exchange.take_freed(), freed, "it is not of the hub");
     assert_eq!(exchange.totals(SECOND).unsubscribed, Some(1));
 }
 
@@ -276,7 +275,7 @@ fn publishers_wait_from_the_bound_until_half_of_it_is_free() {
         exchange.written(0, payload_bytes + 12);
         assert_eq!(exchange.is_full(), number < 4, "after {number} messages");
     }
-    assert_eq!(exchange.take_released(), Released { forwarded: 8, ..Released::default() });
+    assert_eq!(exchange.take_freed(), Freed { forwarded: 8, ..Freed::default() });
 }
 
 #[test]
@@ -319,14 +318,14 @@ fn a_posted_message_waits_for_each_connected_dialled_endpoint_and_for_one_if_the
     exchange.set_connected(0, true);
     exchange.set_connected(1, true);
     assert!(hand(&mut exchange, 0, 3) && hand(&mut exchange, 1, 1));
-    assert_eq!(released_posted(&mut exchange), 1);
+    assert_eq!(freed_posted(&mut exchange), 1);
     exchange.set_connected(1, false);
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (2, 1), "the one that is away misses them");
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (2, 1), "the one that is away misses them");
     exchange.set_connected(0, false);
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (0, 1), "the last one waits for anybody");
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (0, 1), "the last one waits for anybody");
     exchange.set_connected(1, true);
     assert!(!hand(&mut exchange, 1, 1));
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (1, 0));
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (1, 0));
 }
 
 #[test]
@@ -337,9 +336,9 @@ fn a_message_that_was_handed_to_one_endpoint_does_not_wait_when_all_are_away() {
     post(&mut exchange, b"t", [0, 0]);
     hand(&mut exchange, 1, 1);
     exchange.set_connected(1, false);
-    assert_eq!(released_posted(&mut exchange), 0, "the slower one is to have it");
+    assert_eq!(freed_posted(&mut exchange), 0, "the slower one is to have it");
     exchange.set_connected(0, false);
-    assert_eq!((released_posted(&mut exchange), exchange.messages()), (1, 1));
+    assert_eq!((freed_posted(&mut exchange), exchange.messages()), (1, 1));
 }
 
 #[test]
@@ -352,9 +351,9 @@ fn beside_bound_endpoints_a_dialled_one_gets_what_comes_while_it_is_connected() 
     post(&mut exchange, b"here", [0]);
     assert_eq!(next_for(&mut exchange, 0).unwrap(), b"here");
     drain(&mut exchange, 0);
-    assert_eq!((exchange.take_released().posted, exchange.messages()), (1, 1), "it waits for the dialled endpoint");
+    assert_eq!((exchange.take_freed().posted, exchange.messages()), (1, 1), "it waits for the dialled endpoint");
     exchange.set_connected(0, false);
-    assert_eq!((exchange.take_released().posted, exchange.messages()), (1, 0));
+    assert_eq!((exchange.take_freed().posted, exchange.messages()), (1, 0));
 }
 
 #[test]

@@ -116,8 +116,7 @@ impl PeerSession {
         self.expected == Expected::Message && self.stage.is_empty_head()
     }
 
-    /// Returns the bytes that are held for what has not arrived whole: the whole size of a message that is reserved or
-    /// needs no reservation. Of a longer one it is as much as has arrived.
+    /// Returns the bytes that are held for what has not arrived whole.
     pub fn unfinished_bytes(&self) -> usize {
         let part_bytes = match &self.stage {
             Stage::Greeting(part) | Stage::Head(part) | Stage::Body(_, part) => part.capacity(),

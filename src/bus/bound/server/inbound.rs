@@ -1,4 +1,4 @@
-//! What peers send: who is read and how much of it, and what comes of it.
+//! What peers send: who is read, how much, and what comes of it.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ impl Server {
     }
 
     /// Ends publishers of which long messages come too slowly while others wait. All of a publisher was read if it is
-    /// not queued, and more is not read if it takes no answers.
+    /// not queued, and nothing is read if it takes no answers.
     fn end_slow_publishers(&mut self, exchange: &Exchange, now: Duration) {
         let is_drained = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
         let may_be_late = |id| !exchange.is_full() && self.peers.get(&id).is_some_and(is_drained);

@@ -231,7 +231,7 @@ impl World {
 
     fn check(&mut self) {
         let (exchange, model) = (&mut self.exchange, &mut self.model);
-        assert_eq!(exchange.take_released(), std::mem::take(&mut model.released));
+        assert_eq!(exchange.take_freed(), std::mem::take(&mut model.freed));
         assert_eq!(exchange.messages(), model.messages.len());
         assert_eq!(exchange.totals(self.now), model.totals(self.now));
         assert_eq!(exchange.is_full(), model.are_publishers_held(), "whether publishers must wait");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{FORWARDED_BYTES, Origin, Released, SubscriberTotals};
+use adapter_gateway::zmtp::{FORWARDED_BYTES, Freed, Origin, SubscriberTotals};
 
 /// What a message of a publisher counts beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 256;
@@ -90,7 +90,7 @@ pub(super) struct Model {
     pub(super) subscribers: BTreeMap<u8, Subscriber>,
     /// Those that somebody needs, in their order.
     pub(super) messages: Vec<Message>,
-    pub(super) released: Released,
+    pub(super) freed: Freed,
     pub(super) unsubscribed: u64,
     were_publishers_held: bool,
 }
@@ -102,7 +102,7 @@ impl Model {
             dialled: vec![false; dialled],
             subscribers: BTreeMap::new(),
             messages: Vec::new(),
-            released: Released::default(),
+            freed: Freed::default(),
             unsubscribed: 0,
             were_publishers_held: false,
         }
@@ -117,7 +117,7 @@ impl Model {
         for message in &mut self.messages {
             message.wanted.remove(&place);
         }
-        self.release();
+        self.free();
     }
 
     /// Takes a message. Returns how many subscribers it goes to.
@@ -154,20 +154,20 @@ impl Model {
             message.is_handed_over = true;
         }
         self.messages.push(message);
-        self.release();
+        self.free();
         subscribers
     }
 
     /// Removes what nobody needs.
-    fn release(&mut self) {
+    fn free(&mut self) {
         let is_needed = |message: &mut Message| !message.wanted.is_empty() || !message.is_handed_over;
         for message in self.messages.extract_if(.., |message| !is_needed(message)) {
             match message.origin {
                 Origin::Posted => {
-                    self.released.posted += 1;
-                    self.released.posted_weight_bytes += message.weight_bytes;
+                    self.freed.posted += 1;
+                    self.freed.posted_weight_bytes += message.weight_bytes;
                 }
-                Origin::Forwarded => self.released.forwarded += 1,
+                Origin::Forwarded => self.freed.forwarded += 1,
             }
         }
     }
@@ -206,7 +206,7 @@ impl Model {
             message.wanted.remove(&place);
         }
         assert_eq!(bytes, 0, "no more was written than waited");
-        self.release();
+        self.free();
     }
 
     pub(super) fn waiting_of(&self, origin: Origin) -> u64 {
@@ -262,7 +262,7 @@ impl Model {
                 message.is_handed_over = message.wanted_by_dialled.is_empty() && was_handed;
             }
         }
-        self.release();
+        self.free();
     }
 
     pub(super) fn next_for(&self, endpoint: usize) -> Option<&Wire> {
@@ -276,7 +276,7 @@ impl Model {
         next.wanted_by_dialled.remove(&endpoint);
         next.handed_to.insert(endpoint);
         next.is_handed_over = next.wanted_by_dialled.is_empty();
-        self.release();
+        self.free();
     }
 }
 
