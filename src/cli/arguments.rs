@@ -19,29 +19,6 @@ use crate::tls::certificate::CertificateName;
 /// The default port of the gateway, as in the examples of the specification.
 pub const DEFAULT_PORT: u16 = 12358;
 
-/// Defaults of `--workers`, `--max-connections` and `--drain-timeout`.
-pub(super) const DEFAULT_WORKERS: NonZero<usize> = NonZero::<usize>::MIN;
-pub(super) const DEFAULT_CONNECTIONS: u64 = 10_000;
-pub(super) const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
-
-/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
-pub(super) const HEAD_TIMEOUT_S: u64 = 10;
-
-/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
-pub(super) const BODY_TIMEOUT_S: u64 = 30;
-
-/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
-pub(super) const IDLE_TIMEOUT_S: u64 = 75;
-
-/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is
-/// an error, and far below the range of the integers, so that no sum of them overflows.
-const MAX_WORKERS: u64 = 64;
-const MAX_BODY_BYTES: u64 = 1 << 30;
-const MAX_HEAD_BYTES: u64 = 1 << 20;
-const MAX_CONNECTIONS: u64 = 1_000_000;
-const MAX_BUFFERED_BYTES: u64 = 1 << 40;
-const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
-
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(
@@ -71,18 +48,13 @@ pub struct Arguments {
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 #[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Command {
-    /// `serve`
     Serve(ServeArguments),
-    /// `demo`
     Demo(DemoArguments),
-    /// `listen`
     Listen(ListenArguments),
-    /// `send`
     Send(SendArguments),
-    /// `enable`
     Enable(EnableArguments),
-    /// `disable`
     Disable(DisableArguments),
 }
 
@@ -171,16 +143,16 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "DEFAULT_WORKERS", from_str_fn(some::<MAX_WORKERS>))]
+    #[argh(option, arg_name = "n", default = "NonZero::<usize>::MIN", from_str_fn(some::<64>))]
     pub workers: NonZero<usize>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<MAX_BODY_BYTES>))]
+    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<{ 1 << 30 }>))]
     pub body_bytes: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<MAX_HEAD_BYTES>))]
+    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<{ 1 << 20 }>))]
     pub head_bytes: usize,
     /// most connections open at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "DEFAULT_CONNECTIONS", from_str_fn(count::<MAX_CONNECTIONS>))]
+    #[argh(option, arg_name = "n", default = "10_000", from_str_fn(count::<1_000_000>))]
     pub max_connections: u64,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(
@@ -188,23 +160,26 @@ pub struct ServeArguments {
         long = "max-buffered",
         arg_name = "bytes",
         default = "Limits::DEFAULT.buffered_bytes",
-        from_str_fn(size::<MAX_BUFFERED_BYTES>)
+        from_str_fn(size::<{ 1 << 40 }>)
     )]
     pub buffered_bytes: usize,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(HEAD_TIMEOUT_S)", from_str_fn(seconds))]
+    // A client that is there sends it at once, also over a slow network.
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(10)", from_str_fn(seconds))]
     pub head_timeout: Duration,
     /// seconds for a body to arrive, and for the client to take an answer (default: 30)
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(BODY_TIMEOUT_S)", from_str_fn(seconds))]
+    // That is a body of 1 MiB at 35 kB a second.
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(30)", from_str_fn(seconds))]
     pub body_timeout: Duration,
     /// seconds between two requests of a connection (default: 75)
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(IDLE_TIMEOUT_S)", from_str_fn(seconds))]
+    // Other servers have it too: browsers keep their connections for minutes.
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(75)", from_str_fn(seconds))]
     pub idle_timeout: Duration,
     /// seconds for the whole stop, from the signal on (default: 5)
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(DEFAULT_DRAIN_TIMEOUT_S)", from_str_fn(seconds))]
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(5)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
-    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<MAX_QUEUE_MESSAGES>))]
+    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<{ 1 << 24 }>))]
     pub queue_messages: NonZero<usize>,
     /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
     /// then that subscriber is disconnected; 0 is never (default: 120)

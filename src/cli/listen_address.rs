@@ -7,7 +7,8 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::sys::host::look_up;
+use super::values::digits;
+use crate::sys::host::look_up_in_time;
 
 /// The first descriptor that a parent can pass beside the standard streams.
 const FIRST_DESCRIPTOR: RawFd = 3;
@@ -36,9 +37,7 @@ impl FromStr for ListenAddress {
             };
         }
         if let Some(number) = text.strip_prefix("fd:") {
-            // `i32::from_str` would accept `+3`.
-            let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-            let number = number.parse().ok().filter(|number| is_number && *number >= FIRST_DESCRIPTOR);
+            let number = digits(number).filter(|number| *number >= FIRST_DESCRIPTOR);
             return number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on");
         }
         text.parse().map(Self::Tcp)
@@ -61,21 +60,16 @@ pub enum TcpAddress {
     /// `127.0.0.1:12358` or `[::1]:12358`
     Address(SocketAddr),
     /// `localhost:12358`
-    Name {
-        /// The name.
-        host: String,
-        /// The port.
-        port: u16,
-    },
+    #[expect(missing_docs, reason = "the names say it")]
+    Name { host: String, port: u16 },
 }
 
 impl TcpAddress {
-    /// Returns the addresses, at least one, without repetitions. The lookup of a name may take as long as its name
-    /// servers do.
+    /// Returns the addresses, at least one, without repetitions.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::Address(address) => Ok(vec![*address]),
-            Self::Name { host, port } => look_up(host, *port),
+            Self::Name { host, port } => look_up_in_time(host, *port),
         }
     }
 }
@@ -88,8 +82,7 @@ impl FromStr for TcpAddress {
             return Ok(Self::Address(address));
         }
         let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
-        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let port = port.parse().ok().filter(|_| is_port).ok_or("the port is not a number up to 65535")?;
+        let port = digits(port).ok_or("the port is not a number up to 65535")?;
         if !is_host_name(host) {
             return Err("neither an address nor a name with a port");
         }

@@ -3,9 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::arguments::{
-    BODY_TIMEOUT_S, DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S,
-};
 use super::*;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, STALL_TIMEOUT};
 use crate::message::{Check, Encoding, Vocabulary};
@@ -32,20 +29,22 @@ fn options_have_these_defaults() {
 /// argh takes the text of an option as a literal, so the help states each default a second time.
 #[test]
 fn the_help_states_the_defaults() {
+    let ServeArguments { workers, max_connections, .. } = ServeArguments::default();
+    let ServeArguments { head_timeout, body_timeout, idle_timeout, drain_timeout, .. } = ServeArguments::default();
     let serve = [
         ("--listen", format!("127.0.0.1:{DEFAULT_PORT}, and [::1]:{DEFAULT_PORT} if")),
         ("--connect", format!("{HUB_PUBLISHERS})")),
         ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
         ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
-        ("--workers", format!("{DEFAULT_WORKERS})")),
+        ("--workers", format!("{workers})")),
         ("--max-body", format!("{})", Limits::DEFAULT.body_bytes)),
         ("--max-head", format!("{})", Limits::DEFAULT.head_bytes)),
-        ("--max-connections", format!("{DEFAULT_CONNECTIONS})")),
+        ("--max-connections", format!("{max_connections})")),
         ("--max-buffered", format!("{})", Limits::DEFAULT.buffered_bytes)),
-        ("--head-timeout", format!("{HEAD_TIMEOUT_S})")),
-        ("--body-timeout", format!("{BODY_TIMEOUT_S})")),
-        ("--idle-timeout", format!("{IDLE_TIMEOUT_S})")),
-        ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
+        ("--head-timeout", format!("{})", head_timeout.as_secs())),
+        ("--body-timeout", format!("{})", body_timeout.as_secs())),
+        ("--idle-timeout", format!("{})", idle_timeout.as_secs())),
+        ("--drain-timeout", format!("{})", drain_timeout.as_secs())),
         ("--queue", format!("{})", Limits::DEFAULT.queue_messages)),
         ("--stall-timeout", format!("{})", STALL_TIMEOUT.as_secs())),
     ];

@@ -2,16 +2,21 @@
 
 use std::net::Ipv6Addr;
 use std::num::NonZero;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::sys::Io;
 
-/// Returns a whole number from 1 to `MAX`.
+/// Returns a number that is written in digits alone: `from_str` accepts `+5`.
+pub(super) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns a whole number from 1 to `MAX`. That of a limit is far above the values of any use, so that a mistyped number
+/// is an error, and far below the range of the integers, so that no sum overflows.
 pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {
-    // `u64::from_str` would accept `+5`.
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let count = text.parse().ok().filter(|count| is_number && (1..=MAX).contains(count));
+    let count = digits(text).filter(|count| (1..=MAX).contains(count));
     count.ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
 }
 
@@ -72,21 +77,19 @@ fn is_origin(text: &str) -> bool {
 
 /// When `listen` prints in colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Colour {
     /// On a terminal, unless the environment forbids it.
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
 fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    if let Some((_, value)) = choices.iter().find(|(known, _)| *known == name) {
-        return Ok(*value);
-    }
-    let names: Vec<_> = choices.iter().map(|(known, _)| *known).collect();
-    Err(format!("it is none of {}", names.join(", ")))
+    choices.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(known, _)| *known).collect();
+        format!("it is none of {}", names.join(", "))
+    })
 }
 
 pub(super) fn check(text: &str) -> Result<Check, String> {

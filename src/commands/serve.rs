@@ -153,7 +153,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
     })
 }
 
-/// Returns where each `--listen` listens. It looks names up, and may therefore take some time.
+/// Returns where each `--listen` listens. It looks names up.
 fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<InheritedSocket>>), Failure> {
     if listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.

@@ -15,8 +15,8 @@ use std::{io, thread};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
-/// The longest wait for the address of a host name. The program starts then.
-const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest wait for the addresses of a name without which the program cannot go on.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`.
 ///
@@ -73,8 +73,7 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
     if let Some(found) = interfaces.find(|it| it.name == host && of_family(&it.ip())) {
         return Some((found.ip(), found.index.unwrap_or_default()));
     }
-    let name = host.to_owned();
-    let found = within(BIND_LOOKUP_TIMEOUT, move || look_up(&name, 0)).and_then(Result::ok).unwrap_or_default();
+    let found = look_up_in_time(host, 0).unwrap_or_default();
     let addresses: Vec<_> = found.iter().map(SocketAddr::ip).collect();
     let as_ipv6 = |address: &IpAddr| match address {
         IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
@@ -82,6 +81,13 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
     };
     let found = addresses.iter().copied().find(of_family).or_else(|| addresses.iter().find_map(as_ipv6))?;
     Some((found, 0))
+}
+
+/// Returns the addresses as [`look_up`] does, or an error if nobody tells them in [`LOOKUP_TIMEOUT`].
+pub(crate) fn look_up_in_time(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let asked = name.to_owned();
+    let found = within(LOOKUP_TIMEOUT, move || look_up(&asked, port));
+    found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
 }
 
 /// Returns the addresses of a name, at least one, each once. This may take as long as its name servers do.

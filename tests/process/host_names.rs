@@ -61,6 +61,15 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
     });
 }
 
+#[test]
+fn a_start_is_refused_if_no_name_server_tells_where_to_listen() {
+    with_silent_name_server(|builder, server| {
+        let stderr = builder.arguments(["--listen", "gateway.example.org:12358"]).fail(4);
+        wait_asked(server);
+        assert!(stderr.contains("cannot listen on gateway.example.org:12358: no name server answers"), "{stderr}");
+    });
+}
+
 fn hub_at(address: SocketAddr) -> zmq::Socket {
     let hub = socket(zmq::SUB);
     hub.set_rcvtimeo(20).unwrap();
