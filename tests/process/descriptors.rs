@@ -12,17 +12,17 @@ use crate::support::*;
 const ENOUGH: usize = 128;
 
 /// Connects a client for each state in which a connection can be when its end comes from elsewhere.
-fn clients_in_every_state(gateway: &Gateway) -> Vec<RawClient> {
+fn clients_in_every_state(gateway: &Gateway) -> Vec<Client> {
     let request = gateway.request(FINE);
     let (head, whole) = (request.head(), request.bytes());
     let sent: [&[u8]; 6] = [b"", &head[..head.len() / 2], &head, &whole[..whole.len() - 1], &whole, b"\r\nno request"];
     let connect = |bytes| {
-        let mut client = RawClient::connect(gateway.address());
+        let mut client = Client::connect(gateway.address());
         client.send(bytes);
         client
     };
     let mut clients: Vec<_> = sent.into_iter().map(connect).collect();
-    let mut not_reading = RawClient::with_small_window(gateway.address());
+    let mut not_reading = Client::with_small_window(gateway.address());
     not_reading.send_until_full(&whole.repeat(500));
     clients.push(not_reading);
     clients

@@ -1,9 +1,8 @@
 //! A gateway and the one subscriber that it publishes to. Most tests start with it.
 
-use super::answer::Answer;
+use std::ops::Deref;
+
 use super::gateway::{Builder, Gateway};
-use super::http::Client;
-use super::request::Request;
 use super::subscriber::{Message, Subscriber};
 
 pub(crate) struct Fixture {
@@ -29,23 +28,19 @@ impl Fixture {
         Self { gateway, subscriber }
     }
 
-    pub(crate) fn client(&self) -> Client {
-        self.gateway.client()
-    }
-
-    pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
-        self.gateway.request(body)
-    }
-
-    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Answer {
-        self.gateway.post(body)
-    }
-
     /// Fails if the gateway has published a message that the test has not received. Messages keep their order, so a
     /// marker that is posted now must be the next message.
     pub(crate) fn assert_nothing_more_published(&self) {
         let marker = Message::new("marker", "{}");
         self.post(marker.body()).assert_accepted();
         assert_eq!(self.subscriber.next(), marker, "published, and should not have been");
+    }
+}
+
+impl Deref for Fixture {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
     }
 }

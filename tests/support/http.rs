@@ -1,21 +1,24 @@
 //! A minimal and strict HTTP/1.1 client. It sends any bytes and accepts a response only if RFC 9112 allows it. What a
-//! lenient client would accept fails the test.
+//! lenient client would accept fails the test. By TCP it can also ignore its answers, and end in every way there is.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use socket2::SockAddr;
+use socket2::{SockAddr, SockRef};
 
 use super::answer::Answer;
-use super::net::connect;
+use super::net::{connect, connect_after};
 use super::request::Request;
 
 /// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
 /// a second, because clocks round.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
+
+/// How many bytes of unread answers the kernel is asked to buffer. It buffers a little more.
+const SMALL_WINDOW_BYTES: usize = 2048;
 
 /// One connection over TCP, over TLS on it, or over a Unix socket.
 pub(crate) struct Client<S = TcpStream> {
@@ -30,6 +33,49 @@ impl Client {
 
     pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Self> {
         Ok(Self::over(connect(&address.into())?.into()))
+    }
+
+    /// Connects with a receive window so small that after a few answers the gateway cannot send the next one.
+    pub(crate) fn with_small_window(address: SocketAddr) -> Self {
+        let socket = connect_after(&address.into(), |socket| socket.set_recv_buffer_size(SMALL_WINDOW_BYTES));
+        Self::over(socket.unwrap().into())
+    }
+
+    /// Sends the same bytes again and again until the connection takes none for 200 ms. Returns how many it took.
+    pub(crate) fn send_until_full(&mut self, bytes: &[u8]) -> usize {
+        self.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut sent = 0;
+        while let Ok(taken @ 1..) = self.stream.write(bytes) {
+            sent += taken;
+        }
+        sent
+    }
+
+    /// Waits up to `timeout` for bytes. Returns how many came, and `None` if the connection ended, by a reset or not.
+    pub(crate) fn read(&mut self, into: &mut [u8], timeout: Duration) -> Option<usize> {
+        self.stream.set_read_timeout(Some(timeout)).unwrap();
+        match self.stream.read(into) {
+            Ok(0) => None,
+            Ok(bytes) => Some(bytes),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Some(0),
+            Err(_reset) => None,
+        }
+    }
+
+    /// Returns whether neither bytes nor the end of the connection have arrived.
+    pub(crate) fn has_nothing_to_read(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    pub(crate) fn half_close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    pub(crate) fn reset(self) {
+        SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)).unwrap();
     }
 }
 
@@ -49,11 +95,18 @@ impl<S: Read + Write> Client<S> {
         &mut self.stream
     }
 
+    /// Sends these bytes. Returns whether the connection still took them.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
     /// Sends these bytes. A gateway that has refused the request and closed already is no error here, because the test
     /// still reads its answer.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
-            Err(error) if !is_gone(error.kind()) => panic!("cannot send: {error}"),
+            Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                panic!("cannot send: {error}")
+            }
             _sent_or_gone => {}
         }
     }
@@ -140,8 +193,4 @@ impl<S: Read + Write> Client<S> {
 pub(crate) fn expect_408<S: Read + Write>(mut client: Client<S>, since: Instant) {
     client.expect_last(408);
     assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
-}
-
-fn is_gone(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }

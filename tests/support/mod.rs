@@ -19,7 +19,6 @@ pub(crate) mod permissions;
 pub(crate) mod plan;
 pub(crate) mod process;
 pub(crate) mod random;
-pub(crate) mod raw_client;
 pub(crate) mod recorded;
 pub(crate) mod report;
 pub(crate) mod request;
@@ -55,7 +54,6 @@ pub(crate) use self::peer::{Form, MORE, RawPeer, frame, frame_head, handshake, s
 pub(crate) use self::permissions::{NOBODY, give_away, mode, set_mode};
 pub(crate) use self::process::{Process, Transcript, binary, run};
 pub(crate) use self::random::Random;
-pub(crate) use self::raw_client::RawClient;
 pub(crate) use self::report::{DeliveryReport, assert_answered_during_a_stop, take_all};
 pub(crate) use self::request::{FINE, Request};
 pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};

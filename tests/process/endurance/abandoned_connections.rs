@@ -17,7 +17,7 @@ const NOT_READING: usize = 100;
 const GROWTH_KIB: u64 = 16 * 1024;
 
 /// Abandons one connection, in one of ten ways. A client that waits for a timeout of the gateway goes into `waiting`.
-fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<RawClient>) {
+fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<Client>) {
     let request = gateway.request(FINE);
     let (head, whole) = (request.head(), request.bytes());
     let (part_of_head, part_of_body) = (&head[..head.len() / 2], &whole[..whole.len() - 1]);
@@ -31,7 +31,7 @@ fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<R
         8 => [whole.as_slice(), part_of_head].concat(),
         _ => [whole.as_slice(), part_of_body].concat(),
     };
-    let mut client = if number % 10 == 4 { RawClient::with_small_window(address) } else { RawClient::connect(address) };
+    let mut client = if number % 10 == 4 { Client::with_small_window(address) } else { Client::connect(address) };
     client.send(sent);
     match number % 10 {
         // A close with unread answers also resets the connection.
@@ -60,14 +60,14 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
     let (descriptors_before, resident_before) = (descriptors(gateway.id()), resident_kib(gateway.id()));
 
     let pipeline = gateway.request(FINE).bytes().repeat(500);
-    let mut not_reading: Vec<_> = (0..NOT_READING).map(|_| RawClient::with_small_window(gateway.address())).collect();
+    let mut not_reading: Vec<_> = (0..NOT_READING).map(|_| Client::with_small_window(gateway.address())).collect();
     let (sending_all, others) = not_reading.split_at_mut(NOT_READING / 10);
     for client in sending_all {
         assert!(client.send_until_full(&pipeline) > 0);
     }
     for client in others {
         client.stream().set_nonblocking(true).unwrap();
-        client.send(&pipeline);
+        client.try_send(&pipeline);
     }
     (0..ABANDONED).for_each(|number| abandon_connection(&gateway, number, &mut waiting));
     // The clients that do not read or that wait are still connected: only the timeouts end these connections.

@@ -7,14 +7,14 @@ use crate::support::*;
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Connects a client and sends a request, whether the gateway accepts the connection or not.
-fn connect_and_request(gateway: &Gateway) -> RawClient {
-    let mut client = RawClient::connect(gateway.address());
-    assert!(client.send(gateway.request(FINE).bytes()));
+fn connect_and_request(gateway: &Gateway) -> Client {
+    let mut client = Client::connect(gateway.address());
+    assert!(client.try_send(gateway.request(FINE).bytes()));
     client
 }
 
 /// Waits up to `timeout` for an answer. Returns whether it came.
-fn is_answered(client: &mut RawClient, timeout: Duration) -> bool {
+fn is_answered(client: &mut Client, timeout: Duration) -> bool {
     let mut answer = [0; 12];
     let bytes = client.read(&mut answer, timeout).expect("the connection stays open");
     assert!(bytes == 0 || &answer == b"HTTP/1.1 200");
@@ -22,12 +22,12 @@ fn is_answered(client: &mut RawClient, timeout: Duration) -> bool {
 }
 
 /// Fails if one of the clients has an answer after a while.
-fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut RawClient>) {
+fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut Client>) {
     std::thread::sleep(NO_ANSWER_TIMEOUT);
     assert!(!clients.into_iter().any(|client| is_answered(client, Duration::from_millis(1))));
 }
 
-fn wait_answered(client: &mut RawClient) {
+fn wait_answered(client: &mut Client) {
     eventually("an answer", || is_answered(client, NO_ANSWER_TIMEOUT).then_some(()));
 }
 

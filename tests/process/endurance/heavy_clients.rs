@@ -29,7 +29,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         let part = &request.bytes()[..request.head().len() + SENT_BYTES];
         let refused_before = refusals(&mut gateway);
         let accepted_before = gateway.stats()["connections_accepted"].as_u64().unwrap() as usize;
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::connect(gateway.address())).collect();
         clients.iter_mut().for_each(|client| _ = client.send(part));
         // Each body fits into the budget or is refused.
         let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
@@ -84,7 +84,7 @@ fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
     let mut gateway = Gateway::serve().arguments(["--max-buffered", &BUDGET_BYTES.to_string()]).start();
     let large = gateway.request("x".repeat(BODY_BYTES));
     let announced = [large.head().as_slice(), b"{"].concat();
-    let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| RawClient::connect(gateway.address()));
+    let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| Client::connect(gateway.address()));
     clients.iter_mut().for_each(|client| _ = client.send(&announced));
     eventually("the refusal", || (refusals(&mut gateway) == 1).then_some(()));
     let small = gateway.request(FINE);
@@ -104,7 +104,7 @@ fn a_pipeline_without_an_end_does_not_delay_other_clients_for_ever() {
     // Each request is refused by its head, so that neither the queue nor the subscriber limits the rate.
     let requests = gateway.request("").target("/elsewhere").bytes().repeat(2_000);
     let _sending = [(); 2].map(|()| {
-        let mut sender = RawClient::connect(gateway.address());
+        let mut sender = Client::connect(gateway.address());
         let mut reader = sender.stream().try_clone().unwrap();
         let requests = requests.clone();
         // A thread of its own reads the answers, so that only the gateway can delay the requests.

@@ -19,7 +19,7 @@ fn requests_that_came_while_the_process_was_stopped_are_answered() {
     let waiting =
         (0..20).find_map(|_| stopped_while_it_waits(&gateway, &request)).expect("the gateway waits for requests");
     let mut clients = waiting.map(|(bytes, mut client)| {
-        assert!(client.send(&request[bytes..]));
+        assert!(client.try_send(&request[bytes..]));
         (bytes, client)
     });
     std::thread::sleep(PAUSE);
@@ -36,28 +36,28 @@ fn each_of_several_pauses_gives_a_client_time() {
     let request = gateway.request(FINE).bytes();
     // On a machine that holds up the test for a second, the client is late by itself: this is tried again.
     let is_answered = (0..10).any(|_| {
-        let mut client = RawClient::connect(gateway.address());
-        assert!(client.send(&request[..20]));
+        let mut client = Client::connect(gateway.address());
+        assert!(client.try_send(&request[..20]));
         for _ in 0..3 {
             stop_while_idle(&gateway);
             std::thread::sleep(PAUSE);
             gateway.signal(Signal::CONT);
             std::thread::sleep(Duration::from_millis(300));
         }
-        client.send(&request[20..]) && status_line(&mut client) == "HTTP/1.1 200 OK"
+        client.try_send(&request[20..]) && status_line(&mut client) == "HTTP/1.1 200 OK"
     });
     assert!(is_answered);
 }
 
 /// Returns clients of the stopped gateway, each with the number of bytes of the request that it has sent: the first one
 /// none after an answer. Returns `None`, and lets the gateway go on, if it has answered one of them already.
-fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, RawClient); 4]> {
-    let mut clients = [0, 1, 20, request.len() - 1].map(|bytes| (bytes, RawClient::connect(gateway.address())));
+fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, Client); 4]> {
+    let mut clients = [0, 1, 20, request.len() - 1].map(|bytes| (bytes, Client::connect(gateway.address())));
     let [(_, kept), begun @ ..] = &mut clients;
     for (bytes, client) in begun {
-        assert!(client.send(&request[..*bytes]));
+        assert!(client.try_send(&request[..*bytes]));
     }
-    assert!(kept.send(request));
+    assert!(kept.try_send(request));
     let was_answered = status_line(kept) == "HTTP/1.1 200 OK";
     stop_while_idle(gateway);
     let waits = clients.iter().all(|(_, client)| client.has_nothing_to_read());
@@ -108,7 +108,7 @@ fn a_body_that_came_during_the_pause_counts_whole() {
 fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     const BODY_TIMEOUT_S: u64 = 3;
     let mut gateway = Gateway::serve().arguments(["--body-timeout", &BODY_TIMEOUT_S.to_string()]).start();
-    let mut client = RawClient::with_small_window(gateway.address());
+    let mut client = Client::with_small_window(gateway.address());
     client.send_until_full(&gateway.request(FINE).bytes().repeat(100));
     gateway.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(BODY_TIMEOUT_S) + PAUSE);
@@ -126,7 +126,7 @@ fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     assert_eq!(gateway.stats()["accepted"], accepted);
 }
 
-fn status_line(client: &mut RawClient) -> String {
+fn status_line(client: &mut Client) -> String {
     let mut answer = [0; 1024];
     let read = client.read(&mut answer, PATIENCE).unwrap_or_default();
     String::from_utf8_lossy(&answer[..read]).lines().next().unwrap_or_default().to_owned()

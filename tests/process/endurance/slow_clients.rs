@@ -8,7 +8,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns when it
 /// came, and the answer.
-fn send_slowly(mut client: RawClient, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
+fn send_slowly(mut client: Client, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
     let since = Instant::now();
     client.send(first);
     let mut answer = vec![0; 1024];
@@ -38,7 +38,7 @@ fn a_head_or_a_body_that_comes_one_byte_at_a_time_is_408() {
     let chunked = gateway.request("").field("Transfer-Encoding", "chunked");
     let head = b"POST /api/message HTTP/1.1\r\nX-Padding: ".to_vec();
     let address = gateway.address();
-    let connect = || RawClient::connect(address);
+    let connect = || Client::connect(address);
     let cases: [(Vec<u8>, &[u8]); 3] = [(head, b"x"), (long.head(), b" "), (chunked.head(), b"1\r\n \r\n")];
     side_by_side(cases, |(first, rest)| assert_408(send_slowly(connect(), &first, rest)));
     // The second request of a connection has the same timeout.
@@ -54,7 +54,7 @@ fn a_head_or_a_body_that_comes_one_byte_at_a_time_is_408() {
 #[test]
 fn a_client_that_reads_one_byte_at_a_time_is_disconnected() {
     let mut gateway = Gateway::serve().arguments(["--body-timeout", "1"]).start();
-    let mut client = RawClient::with_small_window(gateway.address());
+    let mut client = Client::with_small_window(gateway.address());
     let pipeline = gateway.request(FINE).target("/elsewhere").bytes().repeat(100);
     assert!(client.send_until_full(&pipeline) > 0);
     let since = Instant::now();

@@ -117,7 +117,7 @@ fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
         let builder = Gateway::serve().io("epoll", "epoll").bind(&endpoint).arguments(["--head-timeout", "600"]);
         let mut gateway = builder.refused(refusal).start();
         let held = if refusal.argument.is_some() { HELD } else { 8 };
-        let _clients: Vec<_> = (0..held).map(|_| RawClient::connect(gateway.address())).collect();
+        let _clients: Vec<_> = (0..held).map(|_| Client::connect(gateway.address())).collect();
         let coming_back = coming_back(&endpoint);
         let error = std::io::Error::from(refusal.errno);
         for line in ["the bus cannot accept", "cannot accept connections for now"] {
