@@ -11,8 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustls::ClientConfig;
 use socket2::SockAddr;
 
-use crate::clients::Clients;
-use crate::connection::{LoadConnection, READ_BYTES};
+use crate::connection::{Clients, LoadConnection, READ_BYTES};
 use crate::request::{Answers, Request, since_ns};
 
 /// How long a server may take for its next answer.

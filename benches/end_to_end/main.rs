@@ -12,21 +12,17 @@
     reason = "a bench that finds something unexpected must stop at that place, and has no result"
 )]
 
-mod clients;
+mod bus;
 mod comparison;
 mod connection;
-mod cores;
-mod json;
 mod load;
 mod measure;
 mod plot;
 mod process;
-mod publishers;
 mod report;
 mod request;
 mod results;
 mod servers;
-mod subscriber;
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use all of it")]
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -40,11 +36,11 @@ use std::time::{Duration, Instant};
 
 use argh::FromArgs;
 
-use cores::Cores;
+use bus::Subscriber;
 use measure::{Bench, Scenario};
+use process::Cores;
 use results::Results;
 use servers::{Programs, Selected};
-use subscriber::Subscriber;
 use support::usage::raise_descriptors;
 use workloads::{WORKLOADS, Workload};
 
@@ -164,12 +160,12 @@ fn run(arguments: &Arguments) -> ExitCode {
         report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()));
     }
     if let Some(file) = &arguments.json {
-        fs::write(file, format!("{:#}\n", json::document(&measured, arguments.fail_above))).unwrap();
+        fs::write(file, format!("{:#}\n", report::json(&measured, arguments.fail_above))).unwrap();
     }
     let Some(bound) = arguments.fail_above else { return ExitCode::SUCCESS };
-    let compared = report::compared(&measured, bound).expect("a row has figures of both builds");
-    println!("{}", compared.text);
-    if compared.is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let (tables, is_slower) = report::compared(&measured, bound).expect("a row has figures of both builds");
+    println!("{tables}");
+    if is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Measures the workloads that are asked for, and prints the results of each.

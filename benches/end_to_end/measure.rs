@@ -11,14 +11,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};
 use serde::Deserialize;
 
-use crate::clients::Clients;
-use crate::cores::Cores;
+use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
+use crate::connection::Clients;
 use crate::load::{Load, Outcome};
-use crate::process::{Cpu, ServerProcess};
-use crate::publishers::Publishers;
+use crate::process::{Cores, Cpu, ServerProcess};
 use crate::request::{Request, topic};
 use crate::servers::{Programs, Server, Via};
-use crate::subscriber::{ARRIVAL_TIMEOUT, Subscriber};
 use crate::support::net::dead_endpoint;
 use crate::support::tls::trusting;
 
@@ -124,7 +122,6 @@ pub(crate) enum Scenario {
     Start,
 }
 
-/// The values of one measurement.
 pub(crate) type Figures = Vec<(Metric, f64)>;
 
 /// What all measurements share.
@@ -136,7 +133,6 @@ pub(crate) struct Bench {
     pub(crate) duration: Duration,
 }
 
-/// The bytes of the body of a small message.
 pub(crate) const SMALL_BYTES: usize = 110;
 
 fn small() -> usize {
@@ -146,7 +142,6 @@ fn small() -> usize {
 /// The lines that `send` posts in one measurement, which takes about a second.
 const SEND_LINES: u64 = 400_000;
 
-/// The connections of most workloads.
 pub(crate) const CONNECTIONS: usize = 64;
 
 pub(crate) struct RunningServer {
@@ -179,16 +174,12 @@ impl Bench {
         let hub = if subscribers == 0 { self.subscriber.endpoint() } else { &free };
         let command = self.programs.command(server, via, hub, &publishers);
         let process = ServerProcess::start(command, self.cores, both_cores, server.is_gateway());
-        let tls = match via {
-            Via::Tls => {
-                let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()).unwrap();
-                Some(Arc::new(trusting([authority], ALL_VERSIONS)))
-            }
-            Via::Tcp | Via::Unix | Via::Bind { .. } | Via::Hub => None,
-        };
+        let tls = (via == Via::Tls).then(|| {
+            let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()).unwrap();
+            Arc::new(trusting([authority], ALL_VERSIONS))
+        });
         let topic = topic(prefixes);
-        let prefix = &topic.as_bytes()[..prefixes];
-        let connect = || Subscriber::connect(self.start, hub, subscribers, prefix);
+        let connect = || Subscriber::connect(self.start, hub, subscribers, &topic.as_bytes()[..prefixes]);
         let own_subscriber = (subscribers > 0).then(connect);
         let server = RunningServer { server, process, tls, own_subscriber, publishers, topic };
         if subscribers > 0 {
@@ -330,7 +321,6 @@ impl Bench {
         (outcome, server.process.cpu() - cpu)
     }
 
-    /// Runs a load and measures its delays.
     fn timed(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> Figures {
         self.subscriber_of(server).begin_timing();
         let (mut outcome, cpu) = self.run(server, load);

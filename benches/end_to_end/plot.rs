@@ -18,22 +18,16 @@ const TITLE_HEIGHT: f64 = 30.0;
 /// The longest bar, as a multiple of the gateway's. A longer bar is cut and marked.
 const LONGEST: f64 = 3.0;
 
-/// The servers of one workload, and the ratios of their processor times to that of the gateway.
-struct Group<'w> {
-    title: &'w str,
-    bars: Vec<(&'w str, f64)>,
-}
-
 /// Draws the workloads that measure processor time and that have a peer.
 pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
     let groups: Vec<_> = measured.iter().filter_map(|(workload, results)| group(workload, results)).collect();
     let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / LONGEST;
     let mut body = format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same workload (gateway = 1)</text>"#);
     let mut y = BAR_HEIGHT + TITLE_HEIGHT;
-    for group in &groups {
-        let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{}</text>"#, group.title);
+    for (title, bars) in &groups {
+        let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{title}</text>"#);
         y += GAP;
-        for &(name, ratio) in &group.bars {
+        for &(name, ratio) in bars {
             let class = if ratio == 1.0 { "own" } else { "peer" };
             let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio.min(LONGEST) * scale);
             let cut = if ratio > LONGEST { "… " } else { "" };
@@ -58,7 +52,8 @@ pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
     )
 }
 
-fn group<'w>(workload: &'w Workload, results: &Results) -> Option<Group<'w>> {
+/// Returns the name of a workload, and its servers with the ratios of their processor times to that of the gateway.
+fn group<'w>(workload: &'w Workload, results: &Results) -> Option<(&'w str, Vec<(&'w str, f64)>)> {
     let metric = Metric::CpuPerRequest;
     let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
     let mut bars: Vec<_> = results
@@ -71,5 +66,5 @@ fn group<'w>(workload: &'w Workload, results: &Results) -> Option<Group<'w>> {
     }
     bars.sort_by(|one, other| one.1.total_cmp(&other.1));
     bars.insert(0, (Server::Gateway.name(), 1.0));
-    Some(Group { title: &workload.name, bars })
+    Some((&workload.name, bars))
 }

@@ -1,4 +1,4 @@
-//! A server as a child process.
+//! A server as a child process, on a core of its own. The load and the subscriber have another one.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -6,10 +6,10 @@ use std::ops::Sub;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use socket2::SockAddr;
 
-use crate::cores::Cores;
 use crate::support::process::Process;
 use crate::support::usage::resident_kib;
 
@@ -52,7 +52,6 @@ impl ServerProcess {
         Self { process, address, start }
     }
 
-    /// Returns the processor time that it has had so far.
     pub(crate) fn cpu(&self) -> Cpu {
         let mut cpu = Cpu::default();
         for task in fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap() {
@@ -77,4 +76,42 @@ fn address_of(event: &Value) -> SockAddr {
     }
     let url = event["url"].as_str().expect("a url");
     url.split('/').nth(2).and_then(|authority| authority.parse::<SocketAddr>().ok()).expect("an address").into()
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Cores {
+    server: usize,
+    load: usize,
+}
+
+impl Cores {
+    /// Chooses the first two cores that this process may run on.
+    pub(crate) fn choose() -> Self {
+        let allowed = sched_getaffinity(None).unwrap();
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+        let mut next = || cores.next().expect("there are two cores");
+        Self { server: next(), load: next() }
+    }
+
+    /// Moves this thread, and the threads that it will start, to the core of the load.
+    pub(crate) fn run_on_load_core(self) {
+        set_affinity(&[self.load]);
+    }
+
+    /// Calls `start` on the core of the server, or on both cores.
+    pub(crate) fn on_server_core<T>(self, both: bool, start: impl FnOnce() -> T) -> T {
+        let (one, two) = ([self.server], [self.server, self.load]);
+        set_affinity(if both { &two } else { &one });
+        let started = start();
+        self.run_on_load_core();
+        started
+    }
+}
+
+fn set_affinity(cores: &[usize]) {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
+    }
+    sched_setaffinity(None, &set).unwrap();
 }

@@ -1,8 +1,10 @@
-//! The tables in Markdown.
+//! The tables in Markdown, and the results for programs: every figure with the values of its rounds.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+
+use serde_json::{Value, json};
 
 use crate::comparison::{Comparison, Noise, Verdict, median, range};
 use crate::measure::Metric;
@@ -60,15 +62,9 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
     table
 }
 
-pub(crate) struct Compared {
-    /// A table of the rows in which this build is slower, a table of those that noise hides, and how many rows there
-    /// are.
-    pub(crate) text: String,
-    pub(crate) is_slower: bool,
-}
-
-/// Compares this build with the other one by all metrics of all workloads. Returns `None` if there is no other build.
-pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<Compared> {
+/// Compares this build with the other one by all metrics of all workloads. Returns a table of the rows in which this
+/// build is slower and one of those that noise hides, and whether it is slower; `None` if there is no other build.
+pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<(String, bool)> {
     let (mut beyond, mut noise, mut rows) = (String::new(), String::new(), 0);
     for (workload, results) in measured {
         for metric in results.metrics() {
@@ -97,7 +93,7 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
         text,
         "Of {rows} rows, {within} are within {bound:.2}, {slower} are beyond it, and {unclear} are noise."
     );
-    (rows > 0).then_some(Compared { text, is_slower: slower > 0 })
+    (rows > 0).then_some((text, slower > 0))
 }
 
 fn comparison_row(workload: &Workload, results: &Results, metric: Metric, compared: &Comparison, why: &str) -> String {
@@ -131,4 +127,46 @@ fn number(value: f64) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
+}
+
+/// Returns the results as JSON. If there is a bound for the ratio to another build, it has the comparison too.
+pub(crate) fn json(measured: &[(&Workload, Results)], bound: Option<f64>) -> Value {
+    let workloads: Vec<_> = measured.iter().map(|(workload, results)| of_workload(workload, results, bound)).collect();
+    json!({ "fail_above": bound, "workloads": workloads })
+}
+
+fn of_workload(workload: &Workload, results: &Results, bound: Option<f64>) -> Value {
+    let servers: Vec<_> = results.servers().map(|server| of_server(results, server)).collect();
+    let compared = bound.map(|bound| -> Vec<_> {
+        results.metrics().into_iter().filter_map(|metric| comparison(results, metric, bound)).collect()
+    });
+    json!({ "name": workload.name, "servers": servers, "compared": compared.unwrap_or_default() })
+}
+
+fn of_server(results: &Results, server: Server) -> Value {
+    let figures = results.metrics().into_iter().map(|metric| {
+        json!({
+            "figure": metric.key(),
+            "median": results.median(server, metric),
+            "rounds": results.values(server, metric),
+        })
+    });
+    json!({ "name": server.name(), "figures": figures.collect::<Vec<_>>() })
+}
+
+fn comparison(results: &Results, metric: Metric, bound: f64) -> Option<Value> {
+    let compared = results.compare(metric, bound)?;
+    let verdict = match compared.verdict {
+        Verdict::Within => "within",
+        Verdict::Beyond => "beyond",
+        Verdict::Noise(_) => "noise",
+    };
+    let (least, most) = compared.range;
+    Some(json!({
+        "figure": metric.key(),
+        "times_as_slow": compared.median,
+        "least": least,
+        "most": most,
+        "verdict": verdict,
+    }))
 }

@@ -15,7 +15,6 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Measures all servers of a workload this number of rounds.
     pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Self {
         let mut servers: Vec<_> =
             workload.servers.iter().copied().filter(|&server| bench.programs.has(server)).collect();

@@ -12,34 +12,24 @@ use tempfile::TempDir;
 
 use crate::request::TOKEN;
 
+/// The table in `benches/peers/src/main.rs` says what the peers are.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
     /// The gateway with `--io uring`.
     Gateway,
     /// Another build of the gateway, given by `--against`.
     GatewayOther,
-    /// The gateway with `--io epoll`.
     GatewayEpoll,
-    /// The gateway with `--workers 2`.
     GatewayTwoWorkers,
     /// The gateway by TCP, where the others listen on Unix sockets.
     GatewayTcp,
-    /// axum on one thread, with the bus thread of the gateway.
     Axum,
-    /// axum on one thread, with a channel to a thread that sends.
     AxumPlain,
-    /// axum's router on hyper with `pipeline_flush`, with the bus thread of the gateway.
     Hyper,
-    /// The same, with a channel to a thread that sends.
     HyperPlain,
-    /// The same as `Hyper`, with tokio-rustls.
     HyperTls,
-    /// One constant answer to all requests, with the waits, reads and writes of the gateway on its event loop. It
-    /// publishes nothing.
     Canned,
-    /// One constant answer to all requests, with the streams of tokio-uring. It publishes nothing.
     CannedStream,
-    /// aiohttp and pyzmq.
     Aiohttp,
 }
 
@@ -119,7 +109,6 @@ impl Selected {
     }
 }
 
-/// The programs of the servers, and what they are started with.
 pub(crate) struct Programs {
     selected: Selected,
     against: Option<PathBuf>,
@@ -165,15 +154,14 @@ impl Programs {
             true => self.gateway(server, via, hub, publishers),
             false => self.peer(server, via, hub),
         };
-        match via {
-            Via::Tcp | Via::Tls | Via::Bind { .. } | Via::Hub => command.args(["--listen", "127.0.0.1:0"]),
-            Via::Unix => {
-                let socket = self.file(&format!("{server:?}.sock"));
-                // A server of another workload was killed.
-                let _ = fs::remove_file(&socket);
-                command.arg("--listen").arg(format!("unix:{}", socket.display()))
-            }
-        };
+        let mut listen = "127.0.0.1:0".to_owned();
+        if via == Via::Unix {
+            let socket = self.file(&format!("{server:?}.sock"));
+            // A server of another workload was killed.
+            let _ = fs::remove_file(&socket);
+            listen = format!("unix:{}", socket.display());
+        }
+        command.args(["--listen", &listen]);
         command
     }
 

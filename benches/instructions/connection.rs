@@ -17,7 +17,6 @@ use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
 
 library_benchmark_group!(name = connections, benchmarks = [receive]);
 
-/// Requests in one read.
 const PIPELINED: usize = 16;
 
 const REFUSED_STRICTLY: &str = "422 Unprocessable Content";
@@ -100,7 +99,6 @@ fn browser() -> String {
     [BROWSER_HEAD, BODY].concat()
 }
 
-/// The body in two chunks.
 fn chunked() -> String {
     let head = WRK_HEAD.replace("Content-Length: 110", "Transfer-Encoding: chunked");
     let (first, second) = BODY.split_at(BODY.len() / 2);

@@ -5,10 +5,8 @@ use std::mem::MaybeUninit;
 
 use httparse::{Request, Status};
 
-/// The most field lines of a head.
 const FIELD_LINES: usize = 64;
 
-/// What is known of the request that a connection receives.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// The beginning of a head whose end has not come yet.

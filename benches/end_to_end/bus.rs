@@ -1,11 +1,13 @@
-//! The subscribers of the servers. They count messages and measure their delays.
+//! The subscribers of the servers, which count messages and measure their delays, and the publishers that send messages
+//! through the hub of a gateway.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::load::Outcome;
 use crate::request::{since_ns, stamp_of};
-use crate::support::task::{Task, is_over};
+use crate::support::{self, Task};
 
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;
@@ -13,7 +15,6 @@ const RECEIVE_TIMEOUT_MS: i32 = 100;
 /// How long the last messages may take to arrive, at 256 subscribers too.
 pub(crate) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A socket and the thread that receives its messages.
 pub(crate) struct Subscriber {
     state: Arc<Received>,
     endpoint: String,
@@ -30,12 +31,9 @@ struct Received {
 }
 
 impl Subscriber {
-    /// Binds an endpoint and subscribes to everything. Timestamps are counted from `start`.
+    /// Binds an endpoint, and receives everything. Timestamps are counted from `start`.
     pub(crate) fn bind(start: Instant) -> Self {
-        Self::receive_from(start, zmq::SUB, 1, |socket| {
-            socket.set_subscribe(b"")?;
-            socket.bind("tcp://127.0.0.1:*")
-        })
+        Self::receive_from(start, zmq::SUB, 1, |socket| socket.bind("tcp://127.0.0.1:*"))
     }
 
     /// Connects so many times to an endpoint of a gateway, which sees as many subscribers. Each subscribes to all
@@ -57,13 +55,12 @@ impl Subscriber {
         copies: u64,
         open: impl FnOnce(&zmq::Socket) -> zmq::Result<()>,
     ) -> Self {
-        let socket = zmq::Context::new().socket(kind).unwrap();
+        let socket = support::socket(kind);
         // No message that a server has sent waits for this side.
         socket.set_rcvhwm(0).unwrap();
         // No subscription is lost before there is a connection.
         socket.set_sndhwm(0).unwrap();
         socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS).unwrap();
-        socket.set_linger(0).unwrap();
         open(&socket).unwrap();
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
         let state = Arc::new(Received {
@@ -72,9 +69,13 @@ impl Subscriber {
             timing: AtomicBool::new(false),
             delays_ns: Mutex::default(),
         });
-        let receiving = Task::start({
-            let state = Arc::clone(&state);
-            move |over| state.receive(&socket, over)
+        let (received, mut frame) = (Arc::clone(&state), zmq::Message::new());
+        let receiving = Task::repeat(move || match socket.recv(&mut frame, 0) {
+            // This frame is a topic.
+            Ok(()) if frame.get_more() => {}
+            Ok(()) => received.count(&frame),
+            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => {}
+            Err(error) => panic!("cannot receive: {error}"),
         });
         Self { state, endpoint, copies, _receiving: receiving }
     }
@@ -123,19 +124,6 @@ impl Subscriber {
 }
 
 impl Received {
-    fn receive(&self, socket: &zmq::Socket, over: &AtomicBool) {
-        let mut frame = zmq::Message::new();
-        while !is_over(over) {
-            match socket.recv(&mut frame, 0) {
-                // This frame is a topic.
-                Ok(()) if frame.get_more() => {}
-                Ok(()) => self.count(&frame),
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => {}
-                Err(error) => panic!("cannot receive: {error}"),
-            }
-        }
-    }
-
     fn count(&self, payload: &[u8]) {
         if self.timing.load(Ordering::Acquire)
             && let Some(stamp) = stamp_of(payload)
@@ -145,5 +133,49 @@ impl Received {
         }
         // Only this thread writes the counter.
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+/// As long as the payload of a small request.
+const PAYLOAD: &str = r#"{"node_id":"bench","content":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
+
+pub(crate) struct Publishers {
+    sockets: Vec<zmq::Socket>,
+    topic: String,
+}
+
+impl Publishers {
+    pub(crate) fn connect(endpoint: &str, count: usize, topic: &str) -> Self {
+        let context = zmq::Context::new();
+        let connect = |_| {
+            let socket = context.socket(zmq::PUB).unwrap();
+            // A PUB socket drops what is beyond its bound.
+            socket.set_sndhwm(0).unwrap();
+            socket.set_linger(0).unwrap();
+            socket.connect(endpoint).unwrap();
+            socket
+        };
+        Self { sockets: (0..count).map(connect).collect(), topic: topic.to_owned() }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.sockets.len() as u64
+    }
+
+    pub(crate) fn send(&self) {
+        self.sockets.iter().for_each(|socket| socket.send_multipart([self.topic.as_str(), PAYLOAD], 0).unwrap());
+    }
+
+    /// Sends messages by all sockets in turn for `duration`. Calls `pace` before it sends, with the number of messages
+    /// that were sent.
+    pub(crate) fn run(&self, duration: Duration, pace: impl Fn(u64)) -> Outcome {
+        let start = Instant::now();
+        let mut requests = 0;
+        while start.elapsed() < duration {
+            pace(requests);
+            self.send();
+            requests += self.count();
+        }
+        Outcome { requests, elapsed: start.elapsed(), delays_ns: Vec::new() }
     }
 }
