@@ -3,7 +3,7 @@
 use adapter_gateway::http::h1::SyntaxFault;
 use adapter_gateway::http::h1::chunked::ChunkedDecoder;
 
-use super::pieces::ways;
+use super::ways;
 use crate::support::compare::assert_same;
 
 /// A body, and the bytes of the input that it took.

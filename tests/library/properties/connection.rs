@@ -1,13 +1,17 @@
-//! A whole connection over the core: pieces of bytes in, its outcome out.
+//! A whole connection over the core: pieces of bytes in, its outcome out. What [`TestConnection`] asserts of every step
+//! and every outcome holds under limits that are met.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Source, Waiting};
 use adapter_gateway::http::{Connection, Context, Input};
+use adapter_gateway::message::{Check, Rules, Vocabulary};
 
-use super::answers::{self, Answer};
 use super::context::{Limits, Published, Recorder};
+use super::ways;
+use crate::support::answer::Answer;
+use crate::support::compare::assert_same;
 
 /// What can be observed of a connection from outside, whatever the pieces that it came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +138,7 @@ impl TestConnection {
 
     /// Ends it where it stands.
     pub(crate) fn outcome(mut self) -> Outcome {
-        let answers = answers::read(&self.wire);
+        let answers = read_answers(&self.wire);
         let end = self.end;
         let between = matches!(end, End::Open(Waiting::First | Waiting::Another | Waiting::Head) | End::Closed(_));
         assert!(!between || self.holds_nothing(), "a body is held by no request");
@@ -176,7 +180,87 @@ pub(crate) fn whole(limits: &Limits, input: &[u8]) -> Outcome {
     run(limits, [input], Through::Input)
 }
 
-pub(crate) fn split(limits: &Limits, input: &[u8], at: usize, through: Through) -> Outcome {
-    let (first, second) = input.split_at(at);
-    run(limits, [first, second], through)
+/// Reads all of `wire`, and leaves interim answers out. Panics at the first byte that is not as RFC 9112 §4 has it.
+pub(crate) fn read_answers(mut wire: &[u8]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    while !wire.is_empty() {
+        let (answer, rest) = read_answer(wire);
+        wire = rest;
+        // RFC 9110 §15.2: whether an interim answer comes may depend on how the bytes were split.
+        if answer.status >= 200 {
+            answers.push(answer);
+        }
+    }
+    answers
+}
+
+fn read_answer(wire: &[u8]) -> (Answer, &[u8]) {
+    let take = |has_content| Answer::take(wire, has_content).unwrap().expect("a whole answer");
+    let (mut answer, mut length) = take(false);
+    // RFC 9110 §9.3.2: the answer to HEAD has a length and no content. All content here is a JSON object.
+    if wire[length..].starts_with(b"{") {
+        (answer, length) = take(true);
+    }
+    answer.check().unwrap();
+    assert!(!answer.lacks_content() || answer.status >= 400, "HEAD is never accepted");
+    assert!(answer.status < 200 || answer.field("Date") == Some("Sun, 06 Nov 1994 08:49:37 GMT"), "{answer:?}");
+    (answer, &wire[length..])
+}
+
+/// Returns limits so small that a short input meets them.
+fn tight() -> Limits {
+    let mut tight = Limits { buffered_bytes: 60, queue: 3, ..Limits::default() };
+    (tight.policy.limits.head_bytes, tight.policy.limits.body_bytes) = (160, 80);
+    tight
+}
+
+/// Returns limits under which the messages of the known topics are published in the newer vocabulary.
+fn translating() -> Limits {
+    let mut translating = Limits::default();
+    translating.policy.rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
+    translating
+}
+
+/// A connection, ended in each of the ways in which it can end.
+pub(crate) fn connection(input: &[u8]) {
+    for limits in [Limits::default(), tight()] {
+        let Outcome { answers, published, end } = whole(&limits, input);
+        for give_up in [TestConnection::end_of_input, TestConnection::time_out] {
+            let mut connection = TestConnection::new(&limits);
+            connection.feed(input, Through::Input);
+            give_up(&mut connection);
+            connection.feed(input, Through::Input);
+            let ended = connection.outcome();
+            assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);
+            assert_same("giving up publishes nothing", &ended.published, &published);
+            assert!(ended.answers.starts_with(&answers) && ended.answers.len() <= answers.len() + 1);
+        }
+        finishing(&limits, input, end);
+    }
+}
+
+/// Checks that the request that was begun is answered, and nothing else.
+fn finishing(limits: &Limits, input: &[u8], end: End) {
+    let mut connection = TestConnection::new(limits);
+    connection.feed(input, Through::Input);
+    if connection.connection.finish() {
+        return;
+    }
+    let before = read_answers(&connection.wire).len();
+    connection.feed(input, Through::Input);
+    let after = connection.outcome();
+    assert!(after.answers.len() <= before + 1, "one request at most was in flight: {end:?}");
+}
+
+/// A connection in pieces, which must make no difference.
+pub(crate) fn split(input: &[u8]) {
+    for limits in [Limits::default(), tight(), translating()] {
+        let outcome = whole(&limits, input);
+        for pieces in ways(input) {
+            for through in [Through::Input, Through::BodySpace] {
+                let how = format_args!("{} pieces, {through:?}", pieces.len());
+                assert_same(how, &run(&limits, pieces.iter().copied(), through), &outcome);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use adapter_gateway::http::h1::{RequestFault, Version};
 
 use super::chunks::{is_tchar, take_line};
-use super::pieces::ways;
+use super::ways;
 
 /// `--max-head` of these properties: short, so that the limit is met.
 const HEAD_BYTES: usize = 2 * 1024;

@@ -7,31 +7,27 @@
 #![allow(dead_code, reason = "each of these uses a part of it")]
 #![allow(unused_imports, reason = "likewise")]
 
-pub(crate) mod answers;
 pub(crate) mod connection;
 pub(crate) mod context;
 pub(crate) mod peers;
-pub(crate) mod pieces;
 
 mod addresses;
 mod chunks;
-mod connections;
 mod documents;
 mod exchange;
 mod heads;
 mod subscribers;
-mod translations;
 mod vocabularies;
 
 pub(crate) use addresses::addresses;
 pub(crate) use chunks::{chunked, decode};
-pub(crate) use connections::{connection, split};
+pub(crate) use connection::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use exchange::exchange;
 pub(crate) use heads::{framing, head, target_query};
 pub(crate) use peers::zmtp;
 pub(crate) use subscribers::subscriptions;
-pub(crate) use translations::translation;
+pub(crate) use vocabularies::translation;
 
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
@@ -53,3 +49,22 @@ pub(crate) const ALL: [(&str, Property); 14] = [
     ("translation", translation),
     ("addresses", addresses),
 ];
+
+/// Returns two places that depend on all of `input`, so that the fuzzer varies them, and are the same in every run.
+fn places(input: &[u8]) -> [usize; 2] {
+    // The hash is FNV-1a.
+    let hash = input
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let within = input.len() as u64 + 1;
+    let mut places = [(hash >> 7) % within, (hash >> 31) % within].map(|place| place as usize);
+    places.sort_unstable();
+    places
+}
+
+/// Returns the ways that a property tries: whole, byte by byte, and in three pieces.
+pub(crate) fn ways(input: &[u8]) -> [Vec<&[u8]>; 3] {
+    let [first, second] = places(input);
+    let thirds = vec![&input[..first], &input[first..second], &input[second..]];
+    [vec![input], input.chunks(1).collect(), thirds]
+}

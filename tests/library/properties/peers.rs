@@ -9,7 +9,7 @@ use adapter_gateway::zmtp::{
     SocketRole,
 };
 
-use super::pieces::ways;
+use super::ways;
 
 /// A bound that short inputs reach.
 const PAYLOAD_BYTES: u64 = 300;

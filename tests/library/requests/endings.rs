@@ -3,9 +3,9 @@
 use adapter_gateway::http::connection::{CloseReason, Next};
 
 use super::bytes::{GET, MESSAGE, chunk, chunked, length, post};
-use crate::properties::answers::Answer;
 use crate::properties::connection::{End, TestConnection, Through};
 use crate::properties::context::Limits;
+use crate::support::Answer;
 
 /// Returns the states of a connection: the name, and the bytes that lead there.
 fn states() -> [(&'static str, Vec<u8>); 13] {

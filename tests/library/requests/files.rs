@@ -4,7 +4,7 @@
 //! difference.
 
 use super::expectation::{limits, render};
-use crate::properties::connection::{Outcome, Through, run, split, whole};
+use crate::properties::connection::{Outcome, Through, run, whole};
 use crate::support::recorded::{FOLDERS, Recorded};
 
 /// Compares the outcomes with what is written, and shows all that differ at once.
@@ -30,7 +30,10 @@ fn every_split(case: &Recorded) -> impl Iterator<Item = (String, Outcome)> {
     let (bytes, limits) = (&case.bytes, limits(case));
     let bytewise = [Through::Input, Through::BodySpace]
         .map(|through| (format!("byte by byte, {through:?}"), run(&limits, bytes.chunks(1), through)));
-    let halves = (1..bytes.len()).map(move |at| (format!("split at {at}"), split(&limits, bytes, at, Through::Input)));
+    let halves = (1..bytes.len()).map(move |at| {
+        let (first, second) = bytes.split_at(at);
+        (format!("split at {at}"), run(&limits, [first, second], Through::Input))
+    });
     bytewise.into_iter().chain(halves)
 }
 

@@ -5,8 +5,7 @@ use adapter_gateway::http::{Connection, Input};
 use adapter_gateway::terms::limits;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
-use crate::properties::answers;
-use crate::properties::connection::{End, NOTHING, TestConnection, Through, run, whole};
+use crate::properties::connection::{End, NOTHING, TestConnection, Through, read_answers, run, whole};
 use crate::properties::context::Limits;
 use crate::support::compare::assert_same;
 
@@ -24,7 +23,7 @@ fn answers_stop_at_their_bound_and_go_on() {
         calls += 1;
     }
     assert_eq!(next, Next::Read(Waiting::Another));
-    assert_eq!(answers::read(&wire).len(), 2_000);
+    assert_eq!(read_answers(&wire).len(), 2_000);
     assert!(calls > 2);
 }
 
@@ -37,7 +36,7 @@ fn a_request_behind_answers_at_their_bound_is_read_next() {
     assert_eq!(out.len(), ANSWER_BYTES);
     out.clear();
     assert_eq!(connection.receive(NOTHING, &mut out, &mut context), Next::Read(Waiting::Another));
-    assert_eq!(answers::read(&out).len(), 1);
+    assert_eq!(read_answers(&out).len(), 1);
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn bytes_behind_the_body_in_its_final_place_are_not_lost() {
         let mut space = None;
         let read = NotedRead { bytes: &requests[first..], space: &mut space };
         assert_eq!(connection.receive(read, &mut out, &mut context), Next::Read(Waiting::Head));
-        let statuses: Vec<_> = answers::read(&out).iter().map(|answer| answer.status).collect();
+        let statuses: Vec<_> = read_answers(&out).iter().map(|answer| answer.status).collect();
         assert_eq!((space.is_some(), statuses), (true, vec![200, 200]), "{first} bytes first");
     }
 }
@@ -170,7 +169,7 @@ fn buffers_are_shared_and_released() {
     let mut receive = |connection: &mut Connection, input: &[u8]| {
         let mut out = Vec::new();
         connection.receive(input, &mut out, &mut context);
-        answers::read(&out).last().map(|answer| answer.status)
+        read_answers(&out).last().map(|answer| answer.status)
     };
     assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
     assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
@@ -200,7 +199,7 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
     assert_eq!(client.receive(head, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
     let mut out = Vec::new();
     client.receive(body, &mut out, &mut context);
-    assert_eq!(answers::read(&out)[0].status, 200);
+    assert_eq!(read_answers(&out)[0].status, 200);
     let in_one_chunk = chunked(&[chunk(&message), LAST_CHUNK.to_vec()].concat());
     let in_chunks = chunked(&[message.chunks(300).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat());
     for (request, status) in [
@@ -212,6 +211,6 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
     ] {
         let mut out = Vec::new();
         Connection::default().receive(request.as_slice(), &mut out, &mut context);
-        assert_eq!(answers::read(&out).last().map(|answer| answer.status), Some(status));
+        assert_eq!(read_answers(&out).last().map(|answer| answer.status), Some(status));
     }
 }
