@@ -63,7 +63,6 @@ struct Client {
     pieces: usize,
 }
 
-/// A request that is being sent.
 struct Sent {
     number: u32,
     at: Moment,
@@ -166,7 +165,6 @@ impl Client {
         }
     }
 
-    /// Returns a request that is wrong in one way.
     fn wrong_request(&mut self) -> (Sent, Request) {
         let refused: Vec<_> = LADDER.iter().filter(|row| ![Fault::NoHub, Fault::None].contains(&row.0)).collect();
         let (fault, status, _) = self.random.pick(&refused);

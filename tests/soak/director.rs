@@ -43,7 +43,6 @@ pub(crate) struct Certificate {
     pub(crate) pair: Pair,
 }
 
-/// A gateway and all that can happen to it.
 pub(crate) struct Director {
     pub(crate) world: Arc<World>,
     pub(crate) gateway: Gateway,
@@ -111,9 +110,6 @@ impl Director {
                 self.gateway.signal(Signal::HUP);
                 self.gateway.wait_settings("unchanged");
             }
-            PeersThatLeave | PeerThatChangesItsMind | SilentPeers | PeerThatDoesNotRead | PublishersThatLeave => {
-                self.attack(what);
-            }
             NewCertificate => self.new_certificate(),
             BrokenCertificate => {
                 let certificate = self.certificate.as_ref().expect("a certificate");
@@ -121,6 +117,7 @@ impl Director {
                 self.wait_certificate("rejected");
                 self.new_certificate();
             }
+            _ => self.attack(what),
         }
     }
 

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | `clients`, `stream` | the clients, and how each judges its answers |
 //! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
-//! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
-//! | `samples`, `plot` | what the gateway takes of the machine |
+//! | `account` | all messages: what was answered, what was delivered, and what may be lost |
+//! | `samples` | what the gateway takes of the machine |
 
 #![allow(
     clippy::expect_used,
@@ -22,8 +22,6 @@ mod clients;
 mod director;
 mod hostile;
 mod hub;
-mod plot;
-mod report;
 mod samples;
 mod stream;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
@@ -45,7 +43,7 @@ use serde_json::Value;
 use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
-use samples::{Samples, growth, tasks};
+use samples::{Samples, draw, growth, tasks};
 use support::{
     Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, descriptors, enabled, free_address,
     raise_descriptors, resident_kib,
@@ -141,11 +139,11 @@ fn soak(options: &Options) -> i32 {
     let Director { mut gateway, hubs, .. } = director;
     gateway.terminate();
     let plot = options.output.join("plot.svg");
-    std::fs::write(&plot, plot::draw(&name, &samples)).unwrap();
+    std::fs::write(&plot, draw(&name, &samples)).unwrap();
     growth(&samples).into_iter().for_each(|what| world.fail(&what));
     let totals = world.account().close(hubs.count.into());
-    report::compare(&world, &stats, &totals, lost_at_the_start);
-    report::print(&world, &stats, &totals, &hubs);
+    account::compare(&world, &stats, &totals, lost_at_the_start);
+    account::print(&world, &stats, &totals, &hubs);
     let failed = world.account().failed;
     if failed > 0 {
         let output = gateway.end();

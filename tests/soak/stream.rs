@@ -31,7 +31,6 @@ impl AsRawFd for Shared {
     }
 }
 
-/// One connection. Drop closes it.
 pub(crate) struct Stream {
     socket: AsyncFd<Shared>,
     /// Whether the client has closed or reset it.
@@ -91,7 +90,6 @@ impl Stream {
         self.is_closed.set(true);
     }
 
-    /// Ends the client's side, and keeps the other.
     pub(crate) fn half_close(&self) {
         let _ = self.with(|connection| connection.socket().shutdown(std::net::Shutdown::Write));
     }
