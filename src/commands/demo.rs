@@ -2,11 +2,11 @@
 
 use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::iter;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{self, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
@@ -36,9 +36,9 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
     if !arguments.plain && config.has_tcp() {
-        let made = DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory);
-        let refused = |error: io::Error| format!("{}: {error}; TMPDIR names another place", directory.display());
-        made.map_err(|error| Failure::configuration(refused(error)))?;
+        DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory).map_err(|error| {
+            Failure::configuration(format_args!("{}: {error}; TMPDIR names another place", directory.display()))
+        })?;
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names: Vec::new() };
         ca_file = certificate.trust_anchor();
         config.certificate = Some(certificate);
@@ -80,37 +80,29 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
 
 /// Returns a sink that prints the welcome once a message that is posted is taken.
 fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
-    let listening = Mutex::new(None);
+    let pending = Mutex::new(None);
     Arc::new(move |event: &Event<'_>| {
-        let mut listening = listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Event::Listening { url, socket, .. } = event {
-            let socket = socket.map(|socket| path::absolute(socket).unwrap_or_else(|_| socket.into()));
-            *listening = Some((String::from(*url), socket));
+            *pending = Some(welcome(url, *socket, &token, ca_file.as_deref()));
         }
         if matches!(event, Event::Ready)
-            && let Some((url, socket)) = listening.take()
+            && let Some(welcome) = pending.take()
         {
-            let welcome = welcome(&url, socket, &token, ca_file.clone());
-            // The thread that reports the event must not wait for a reader of standard output.
-            let print = move || {
-                let mut stdout = std::io::stdout().lock();
-                // The demo goes on after the reader has closed the pipe.
-                let _ = writeln!(stdout, "{welcome}").and_then(|()| stdout.flush());
-            };
-            if let Err(error) = std::thread::Builder::new().name("welcome".into()).spawn(print) {
+            // The thread that reports the event waits for no reader of standard output. The demo outlives that reader.
+            let print = move || writeln!(io::stdout(), "{welcome}").and_then(|()| io::stdout().flush());
+            if let Err(error) = thread::Builder::new().name("welcome".into()).spawn(print) {
                 warning(format_args!("cannot start a thread that prints how to post a message: {error}"));
             }
         }
     })
 }
 
-/// Returns the text that is printed once the gateway listens. The paths are absolute: another terminal may be in
-/// another directory.
-fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<PathBuf>) -> String {
-    let option = |name, path: PathBuf| format!(" {name} {}", quoted(&path.display().to_string()));
-    let place = socket.as_ref().map(|path| format!(" on {}", path.display())).unwrap_or_default();
-    let options = [socket.map(|path| option("--unix-socket", path)), ca_file.map(|path| option("--cacert", path))];
-    let options = options.map(Option::unwrap_or_default).concat();
+/// Returns the text that is printed once the gateway is ready, for a terminal in any directory.
+fn welcome(url: &str, socket: Option<&Path>, token: &str, ca_file: Option<&Path>) -> String {
+    let place = socket.map(|path| format!(" on {}", absolute(path).display())).unwrap_or_default();
+    let options = [("--unix-socket", socket), ("--cacert", ca_file)];
+    let options = options.map(|(name, path)| path.map(|path| path_option(name, path)).unwrap_or_default()).concat();
     let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
     format!(
         "The gateway takes messages at {url}{place}. Paste this into another terminal:\n\n\
@@ -119,7 +111,11 @@ fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<Path
     )
 }
 
-/// Returns a word as a shell reads it.
-pub(super) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+/// Returns an option with its path, as a shell reads them in any directory.
+pub(super) fn path_option(name: &str, path: &Path) -> String {
+    format!(" {name} '{}'", absolute(path).display().to_string().replace('\'', r"'\''"))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.into())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::demo::quoted;
+use super::demo::path_option;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
@@ -35,7 +35,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     let path = settings_path(given.as_ref())?;
     let shown = path.display();
     let has_new_token = replace(&path, is_open)?;
-    let option = given.map(|given| format!(" --settings {}", quoted(&given.display().to_string()))).unwrap_or_default();
+    let option = given.map(|given| path_option("--settings", &given)).unwrap_or_default();
     let mut text = match (is_open, has_new_token) {
         (true, None) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
         (false, None) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),

@@ -1,6 +1,8 @@
 //! Where messages are posted, and a connection to it: the address comes from the arguments, the token and the
 //! certificate from the settings file and what stands beside it.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
+use crate::commands::demo::path_option;
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
@@ -120,10 +123,10 @@ impl Destination {
                     DisabledReason::NotOpen { .. } => "",
                     _ => "; on another machine, write its TOKEN into the file",
                 };
-                let reason = reason.describe(&self.settings);
+                let (reason, option) = (reason.describe(&self.settings), path_option("--settings", &self.settings));
                 return Err(Failure::configuration(format_args!(
-                    "{reason}; `adapter-gateway enable` switches the gateway on{elsewhere}, or name another file with \
-                     --settings"
+                    "{reason}; `adapter-gateway enable{option}` switches the gateway on{elsewhere}, or name another file \
+                     with --settings"
                 )));
             }
             Err(error) => return Err(Failure::configuration(format_args!("the settings cannot be used: {error}"))),
@@ -178,29 +181,22 @@ impl Destination {
     fn handshake(&self, mut socket: &Socket, name: &str, deadline: Instant) -> Result<ClientConnection, Failure> {
         let source = CertificateSource::beside(&self.settings, Vec::new());
         let path = source.trust_anchor().unwrap_or_default();
-        let untrusted = |reason: &dyn std::fmt::Display| {
+        let (gateway, file) = (&self.name, path.display());
+        let untrusted = |reason: &dyn Display| {
             let text = format!(
-                "the certificate of the gateway at {} is not trusted: {reason}; it must be the one in {}, which stands \
-                 beside the settings of that gateway (--settings)",
-                self.name,
-                path.display()
+                "the certificate of the gateway at {gateway} is not trusted: {reason}; it must be the one in {file}, \
+                 which stands beside the settings of that gateway (--settings)"
             );
             Failure::new(Failure::NOT_TRUSTED, text)
         };
-        let config = trusting(&path).map_err(|error| untrusted(&error))?;
-        let server = ServerName::try_from(name.to_owned()).map_err(|error| untrusted(&error))?;
-        let mut tls = ClientConnection::new(Arc::new(config), server).map_err(|error| untrusted(&error))?;
-        // A batch of requests is written at once.
-        tls.set_buffer_limit(None);
+        let mut tls = tls_session(name, &path).map_err(|error| untrusted(&error))?;
         while tls.is_handshaking() {
             let step = handshake_step(&mut tls, &mut socket, deadline);
             step.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
                 Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
                     let text = format!(
-                        "the certificate of the gateway at {} has other names; start the gateway with `--cert-name \
-                         {name}`, and copy its new gateway-cert.pem to {}",
-                        self.name,
-                        path.display()
+                        "the certificate of the gateway at {gateway} has other names; start the gateway with \
+                         `--cert-name {name}`, and copy its new gateway-cert.pem to {file}"
                     );
                     Failure::new(Failure::NOT_TRUSTED, text)
                 }
@@ -209,7 +205,7 @@ impl Destination {
                     // A socket with a timeout reports the end of the time so.
                     let is_late = error.kind() == io::ErrorKind::WouldBlock;
                     let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
-                    let text = format!("no gateway that speaks https at {}: {error}", self.name);
+                    let text = format!("no gateway that speaks https at {gateway}: {error}");
                     Failure::new(Failure::NO_GATEWAY, text)
                 }
             })?;
@@ -253,15 +249,18 @@ fn connect(address: &SockAddr, timeout: Duration) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Returns the configuration of a client that trusts the certificates of this file. It is read for each connection,
-/// since the gateway renews its certificate.
-fn trusting(path: &Path) -> Result<ClientConfig, String> {
-    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+/// Returns a session with the server of this name that trusts the certificates of this file. It is read for each
+/// connection, since the gateway renews its certificate.
+fn tls_session(name: &str, path: &Path) -> Result<ClientConnection, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates.map_err(|error| error.to_string())?);
+    roots.add_parsable_certificates(CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+    let name = ServerName::try_from(name.to_owned())?;
+    let mut session = ClientConnection::new(Arc::new(builder.with_no_client_auth()), name)?;
+    // A batch of requests is written at once.
+    session.set_buffer_limit(None);
+    Ok(session)
 }
 
 pub(super) struct GatewayConnection {

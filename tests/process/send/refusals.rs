@@ -1,6 +1,7 @@
 //! What `send` says of lines that are refused, and with which status it exits.
 
 use std::net::TcpListener;
+use std::process::Command;
 
 use super::{file, fixture_by, lines, run, send_to, send_with};
 use crate::support::*;
@@ -30,16 +31,33 @@ fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_kee
 fn settings_that_open_no_gateway_are_3() {
     let settings = SettingsFile::absent();
     let log = run(send_with(&settings).args(["a", "{}"]), 3);
-    assert!(log.contains("does not exist; `adapter-gateway enable` ") && log.contains("--settings"), "{log}");
+    assert!(log.contains("does not exist; `adapter-gateway enable --settings '"), "{log}");
     for (text, reason) in [
         (disabled(), "OPEN_REST_API is not set to True"),
-        ("OPEN_REST_API = True\n", "; `adapter-gateway enable` "),
+        ("OPEN_REST_API = True\n", "; `adapter-gateway enable --settings '"),
         ("OPEN_REST_API = \n", "invalid syntax"),
     ] {
         settings.write(text);
         let log = run(send_with(&settings).args(["a", "{}"]), 3);
         assert!(log.starts_with("error: ") && log.contains(reason), "{log}");
     }
+}
+
+/// It names the file in every directory. Without the name, it would edit the user's settings.
+#[test]
+fn the_command_that_switches_the_gateway_on_works_as_printed() {
+    let settings = SettingsFile::absent();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut send = binary();
+    send.current_dir(settings.path().parent().unwrap()).args(["send", "--settings", "user_settings.py", "a", "{}"]);
+    let log = run(&mut send, 3);
+    let arguments = log.split('`').nth(1).unwrap().strip_prefix("adapter-gateway").expect(&log);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec \"$0\"{arguments}")]).arg(binary().get_program());
+    shell.current_dir(&elsewhere).env("XDG_CONFIG_HOME", elsewhere.path());
+    assert!(shell.output().unwrap().status.success(), "{log}");
+    let log = run(send_with(&settings).arg("--unix").arg(elsewhere.path().join("none")).args(["a", "{}"]), 4);
+    assert!(log.contains("no gateway at unix:"), "{log}");
 }
 
 /// On another machine than that of the gateway, nothing listens.
