@@ -36,8 +36,7 @@ pub(super) fn parse(body: &[u8], rules: Rules) -> Option<Message<'_>> {
     }
     let omitted = longest_string(body)?;
     let string = body.get(omitted.clone())?;
-    // Printable ASCII from the space on has the least values. Without an early exit, vector instructions find the
-    // largest.
+    // Printable ASCII has the least values. Without an early exit, vector instructions find the largest one.
     let most = string.iter().fold(0, |most, byte| byte.wrapping_sub(b' ').max(most));
     if most > b'~' - b' ' || memchr::memchr(b'\\', string).is_some() {
         return None;
@@ -50,7 +49,7 @@ pub(super) fn parse(body: &[u8], rules: Rules) -> Option<Message<'_>> {
     }
     let message = judge(&reader, rules).ok()?;
     let in_body = |offset| if offset <= omitted.start { offset } else { offset - 1 + omitted.len() };
-    let Range { start, end } = reader.payload().ok()?;
+    let Range { start, end } = reader.fields.object(Field::Payload).ok()?;
     let payload = body.get(in_body(start)..in_body(end))?;
     let topic = Cow::Owned(message.topic.into_owned());
     Some(Message { topic, payload, is_known: message.is_known, renamed_key: None })

@@ -108,7 +108,7 @@ fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>
         json.skip().ok()?;
         return None;
     }
-    let (mut more, mut index) = (json.open(opening).ok()?, 0_usize);
+    let (mut more, mut index) = (json.open(opening), 0_usize);
     while more {
         json.peek();
         let is_here = json.at() == offset;

@@ -1,6 +1,7 @@
 //! The fields of a message that some check looks at, and what a body gives for them.
 
 use std::fmt::Display;
+use std::ops::Range;
 
 use super::fault::Fault;
 use super::json::JsonString;
@@ -83,8 +84,8 @@ pub(super) enum Given<'b> {
     Nothing,
     /// With the offset of the key.
     String(JsonString<'b>, usize),
-    /// An object, if the field has fields that are looked at.
-    Object,
+    /// With where it begins and ends.
+    Object(usize, usize),
     Other,
     Several,
 }
@@ -115,10 +116,11 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
+    /// Returns where the object stands in the body.
     #[inline]
-    pub(super) fn object(&self, field: Field) -> Result<(), Fault> {
+    pub(super) fn object(&self, field: Field) -> Result<Range<usize>, Fault> {
         match self.value(field)? {
-            Given::Object => Ok(()),
+            Given::Object(start, end) => Ok(start..end),
             _ => Err(field.fault("must be an object")),
         }
     }

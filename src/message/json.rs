@@ -1,14 +1,12 @@
 //! JSON text (RFC 8259), read in its order: the one reader of JSON beside `serde_json`.
 //!
-//! Whoever uses the reader asks for what comes next: the members of an object, the elements of an array, a value that
-//! is passed over.
+//! Whoever uses the reader asks for what comes next: a member, an element, or a value that is passed over.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
-/// readers behind the hub accept as many.
+/// Most levels of objects and arrays in a body, with the outermost. Recursive readers behind the hub accept as many.
 pub const MAX_DEPTH: usize = 128;
 
 const TOO_DEEP: &str = "nesting deeper than 128 levels";
@@ -18,8 +16,7 @@ const UNEXPECTED_END: &str = "unexpected end of the body";
 const INVALID_NUMBER: &str = "invalid number";
 const INVALID_ESCAPE: &str = "invalid escape";
 
-/// Words of eight bytes that are looked at one by one. For a longer string, vector instructions take fewer steps, and
-/// more to begin.
+/// Words of eight bytes that are looked at one by one. Vector instructions take fewer steps, and more to begin.
 const SHORT_STRING_WORDS: usize = 4;
 
 /// The fault is at the next byte of the reader.
@@ -91,7 +88,7 @@ impl<'t> JsonReader<'t> {
 
     /// Reads the start of an object or an array. Returns whether it has members or elements; if not, reads its end too.
     #[inline]
-    pub(super) fn open(&mut self, opening: u8) -> Result<bool, Reason> {
+    pub(super) fn open(&mut self, opening: u8) -> bool {
         if self.level >= MAX_DEPTH {
             self.fault.get_or_insert((self.at, TOO_DEEP));
         }
@@ -102,7 +99,7 @@ impl<'t> JsonReader<'t> {
         } else {
             self.level += 1;
         }
-        Ok(!is_empty)
+        !is_empty
     }
 
     /// Reads a comma or the end of the object or array. Returns whether another member or element follows.
@@ -153,7 +150,7 @@ impl<'t> JsonReader<'t> {
             }
             match self.peek() {
                 opening @ (b'{' | b'[') => {
-                    if self.open(opening)? {
+                    if self.open(opening) {
                         enclosing.push(opening);
                         continue;
                     }
@@ -324,8 +321,7 @@ impl<'t> JsonReader<'t> {
 }
 
 impl<'t> JsonString<'t> {
-    /// Returns the characters, in UTF-8 if the text is. A string that holds a lone surrogate, which its reader has
-    /// noted, has none.
+    /// Returns the characters, in UTF-8 if the text is; none of a string with a lone surrogate, which its reader notes.
     #[inline]
     pub(super) fn decode(self) -> Cow<'t, [u8]> {
         if self.has_escapes { self.unescape().into_bytes().into() } else { self.raw.into() }
@@ -342,8 +338,7 @@ impl<'t> JsonString<'t> {
     }
 }
 
-/// Returns the reason to refuse what `json.dumps` of Python and JavaScript write for a number that JSON has not
-/// (RFC 8259 §6).
+/// Returns the reason to refuse what Python and JavaScript write for a number that JSON has not (RFC 8259 §6).
 #[cold]
 fn not_finite(text: &[u8]) -> Option<Reason> {
     if text.starts_with(b"NaN") {

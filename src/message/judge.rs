@@ -37,12 +37,10 @@ impl<'b> Message<'b> {
 
     /// Returns the payload as it is published. Fails for a number that `encoding` cannot hold.
     pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
-        let renamed = self.renamed_key.map(|key| key.rename(self.payload));
-        match (encoding, renamed) {
-            (Encoding::Json, None) => Ok(Cow::Borrowed(self.payload())),
-            (Encoding::Json, Some(json)) => Ok(Cow::Owned(json)),
-            (Encoding::Msgpack, None) => msgpack::encode(self.payload).map(Cow::Owned),
-            (Encoding::Msgpack, Some(json)) => msgpack::encode(&json).map(Cow::Owned),
+        let json = self.renamed_key.map_or(Cow::Borrowed(self.payload), |key| key.rename(self.payload).into());
+        match encoding {
+            Encoding::Json => Ok(json),
+            Encoding::Msgpack => msgpack::encode(&json).map(Cow::Owned),
         }
     }
 }
@@ -110,14 +108,15 @@ pub enum Encoding {
 /// Judges a body that was read whole, and translates the message that it is. An unknown topic is no fault yet.
 pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Message<'b>, Fault> {
     let Rules { check, vocabulary } = rules;
-    let MessageReader { fields, schema, .. } = reader;
+    let MessageReader { body, fields, .. } = reader;
     let topic = fields.string(Field::Topic)?;
+    let schema = topics::find(&topic.decode());
     let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
-    let place = reader.payload()?;
+    let place = fields.object(Field::Payload)?;
     let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
-    let payload = reader.body.get(place.clone()).unwrap_or_default();
+    let payload = body.get(place.clone()).unwrap_or_default();
     let mut message = Message { topic, payload, is_known, renamed_key: None };
-    if let Some(schema) = *schema
+    if let Some(schema) = schema
         && (check != Check::Envelope || vocabulary != Vocabulary::AsSent)
     {
         match (check_payload(fields, schema), schema.topic_in(vocabulary)) {
@@ -162,20 +161,16 @@ fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<Field, Faul
     Ok(identifier)
 }
 
-/// Tells what is wrong with the first identifier that is given.
+/// Tells what is wrong with the first identifier that is given, or with the only one that may be.
 #[cold]
 fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
-    match schema.identifiers {
-        [one] => bad_name(fields, *one),
-        several => match several.iter().find(|&&field| !fields.is_missing(field)) {
-            Some(&given) => bad_name(fields, given),
-            None => Field::Payload.fault_for(format!("{} is required", alternatives(schema.identifiers()))),
-        },
+    let given = schema.identifiers.iter().find(|&&field| !fields.is_missing(field));
+    match (schema.identifiers, given) {
+        ([field], _) | (_, Some(field)) => {
+            fields.string(*field).err().unwrap_or_else(|| field.fault("must not be empty"))
+        }
+        _ => Field::Payload.fault_for(format!("{} is required", alternatives(schema.identifiers()))),
     }
-}
-
-fn bad_name(fields: &CapturedFields, field: Field) -> Fault {
-    fields.string(field).err().unwrap_or_else(|| field.fault("must not be empty"))
 }
 
 fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(), Fault> {
@@ -190,11 +185,10 @@ fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(),
 /// Joins names as `` `a`, `b` or `c` ``.
 #[cold]
 fn alternatives(names: impl Iterator<Item = &'static str>) -> String {
-    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
+    let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match names.rsplit_once(", ") {
+        Some((rest, last)) => format!("{rest} or {last}"),
+        None => names,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which of some known words a mistyped one is likely meant to be.
 
-/// The letters and digits for each edit between a word and the one that it is taken to be a mistake for: a short word has
-/// few.
+/// The letters and digits of a text for each edit that may separate it from a word.
 const CHARACTERS_PER_EDIT: usize = 3;
 
 /// A longer text is a mistake for no word. It has a bit for each byte.
@@ -11,8 +10,7 @@ const TEXT_BYTES: usize = 64;
 /// `most_edits`, or too many for the length of the text. An edit inserts, removes or replaces a byte, or exchanges two that
 /// are side by side. Upper and lower case count as equal.
 ///
-/// A client decides on the text, so this costs little: nothing for a word that is too long or too short, and some
-/// instructions for each byte of another one.
+/// A client decides on the text, so this costs little: some instructions for each byte of a word of about its length.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>, most_edits: usize) -> Option<&'w str> {
     if text.len() > TEXT_BYTES {
         return None;

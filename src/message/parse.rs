@@ -6,12 +6,10 @@ use super::judge::{Check, Message, Rules, judge};
 use super::reader::MessageReader;
 use super::topics;
 
-/// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
-/// [`Check::Envelope`] it passes as it is.
+/// Reads `body` as a message. Under [`Check::Envelope`], what the check of its topic refuses passes as it is.
 ///
-/// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, with [`Fault::NotMessage`]
-/// for JSON that is no message, and with [`Fault::UnknownTopic`] under [`Check::Strict`]. Time and memory are linear in
-/// the size of any body.
+/// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for
+/// JSON that is no message, and [`Fault::UnknownTopic`] under [`Check::Strict`]. Time and memory are linear.
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     match abridged::parse(body, rules).map_or_else(|| parse_whole(body, rules), Ok) {
         Ok(message) if rules.check == Check::Strict && !message.is_known => {

@@ -55,8 +55,7 @@ pub struct Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// Keeps `buffer` if `bytes` lie there, are large, and are most of what it holds. Otherwise they are to be copied,
-    /// so that a few bytes do not hold a megabyte.
+    /// Keeps `buffer` if `bytes` lie there, are large, and are most of it: a few bytes must not hold a megabyte.
     pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
         let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
         let part = start..start.saturating_add(bytes.len());

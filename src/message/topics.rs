@@ -1,5 +1,6 @@
 //! The known topics: what the payload of each must hold, and how the other vocabulary writes it.
 
+use self::Vocabulary::{Newer, Older};
 use super::fields::Field;
 use super::mistyped;
 
@@ -8,13 +9,12 @@ use super::mistyped;
 #[expect(missing_docs, reason = "the names and types say it")]
 pub struct Schema {
     pub topic: &'static str,
-    /// The fields that name the sender or the target. One that is a non-empty string is enough; of several, the first
-    /// counts.
+    /// The fields that name the sender or the target. The first one that is a non-empty string counts.
     pub(super) identifiers: &'static [Field],
     pub content: Content,
-    pub older: Option<&'static str>,
-    /// The topic in the newer vocabulary, if it has one.
-    pub newer: Option<&'static str>,
+    /// The vocabulary of the topic, the older one of a topic of both, and what the other one has for it.
+    vocabulary: Vocabulary,
+    other: Option<&'static str>,
 }
 
 /// In which vocabulary messages of the known topics are published. Vocabularies differ in names alone.
@@ -39,8 +39,8 @@ impl Schema {
     pub fn topic_in(&self, vocabulary: Vocabulary) -> Option<&'static str> {
         match vocabulary {
             Vocabulary::AsSent => None,
-            Vocabulary::Older => self.older,
-            Vocabulary::Newer => self.newer,
+            own if own == self.vocabulary => Some(self.topic),
+            _ => self.other,
         }
     }
 }
@@ -49,10 +49,10 @@ impl Field {
     /// Returns the field of the same meaning, if this one names a node or an extension.
     pub(super) fn identifier_in(self, vocabulary: Vocabulary) -> Self {
         match (vocabulary, self) {
-            (Vocabulary::Older, Self::ExtensionId) => Self::NodeId,
-            (Vocabulary::Older, Self::ExtensionName) => Self::NodeName,
-            (Vocabulary::Newer, Self::NodeId) => Self::ExtensionId,
-            (Vocabulary::Newer, Self::NodeName) => Self::ExtensionName,
+            (Older, Self::ExtensionId) => Self::NodeId,
+            (Older, Self::ExtensionName) => Self::NodeName,
+            (Newer, Self::NodeId) => Self::ExtensionId,
+            (Newer, Self::NodeName) => Self::ExtensionName,
             _ => self,
         }
     }
@@ -61,10 +61,7 @@ impl Field {
 impl Vocabulary {
     /// Returns the name of the identifier `key` in this vocabulary.
     pub fn identifier(self, key: &str) -> Option<&'static str> {
-        [Field::NodeId, Field::ExtensionId, Field::NodeName, Field::ExtensionName]
-            .into_iter()
-            .find(|field| field.key() == key)
-            .map(|field| field.identifier_in(self).key())
+        Field::find(Some(Field::Payload), key.as_bytes()).map(|field| field.identifier_in(self).key())
     }
 }
 
@@ -94,24 +91,15 @@ const EITHER: &[Field] = &[Field::NodeName, Field::ExtensionName, Field::NodeId,
 /// never translated to it. No check looks at a field that a schema does not name.
 #[rustfmt::skip]
 pub static SCHEMAS: [Schema; 9] = [
-    row("adapter/nodes/data",          NODE_ID,      Content::Any,
-        Some("adapter/nodes/data"),        Some("adapter/extensions/data")),
-    row("adapter/extensions/data",     EXTENSION_ID, Content::Any,
-        Some("adapter/nodes/data"),        Some("adapter/extensions/data")),
-    row("visual/extensions/command",   EITHER_ID,    Content::Any,
-        Some("visual/extensions/command"), Some("visual/extensions/command")),
-    row("core/exts/operate",           NODE,         SWITCH,
-        Some("core/exts/operate"),         Some("core/extensions/operate")),
-    row("core/extensions/operate",     EXTENSION,    SWITCH,
-        Some("core/exts/operate"),         Some("core/extensions/operate")),
-    row("core/nodes/operate",          EITHER,       SWITCH,
-        Some("core/nodes/operate"),        None),
-    row("core/node/statu/change",      NODE,         SWITCH,
-        Some("core/node/statu/change"),    Some("core/extension/statu/change")),
-    row("core/extension/statu/change", EXTENSION,    SWITCH,
-        Some("core/node/statu/change"),    Some("core/extension/statu/change")),
-    row("to_homeauto",                 EITHER_ID,    Content::HomeAutomation,
-        Some("to_homeauto"),               Some("to_homeauto")),
+    row("adapter/nodes/data",          NODE_ID,      Content::Any, Older, Some("adapter/extensions/data")),
+    row("adapter/extensions/data",     EXTENSION_ID, Content::Any, Newer, Some("adapter/nodes/data")),
+    row("visual/extensions/command",   EITHER_ID,    Content::Any, Older, Some("visual/extensions/command")),
+    row("core/exts/operate",           NODE,         SWITCH,       Older, Some("core/extensions/operate")),
+    row("core/extensions/operate",     EXTENSION,    SWITCH,       Newer, Some("core/exts/operate")),
+    row("core/nodes/operate",          EITHER,       SWITCH,       Older, None),
+    row("core/node/statu/change",      NODE,         SWITCH,       Older, Some("core/extension/statu/change")),
+    row("core/extension/statu/change", EXTENSION,    SWITCH,       Newer, Some("core/node/statu/change")),
+    row("to_homeauto",                 EITHER_ID,    Content::HomeAutomation, Older, Some("to_homeauto")),
 ];
 
 /// Topics that the public client `codelab-adapter-client` uses beside those. Their payloads are not checked.
@@ -138,10 +126,10 @@ const fn row(
     topic: &'static str,
     identifiers: &'static [Field],
     content: Content,
-    older: Option<&'static str>,
-    newer: Option<&'static str>,
+    vocabulary: Vocabulary,
+    other: Option<&'static str>,
 ) -> Schema {
-    Schema { topic, identifiers, content, older, newer }
+    Schema { topic, identifiers, content, vocabulary, other }
 }
 
 /// Returns `None` for a topic whose payload is not checked.
@@ -189,8 +177,7 @@ mod tests {
     #[test]
     fn a_translation_leads_to_a_row_that_leads_back() {
         for schema in &SCHEMAS {
-            for (vocabulary, other) in [(Vocabulary::Older, Vocabulary::Newer), (Vocabulary::Newer, Vocabulary::Older)]
-            {
+            for (vocabulary, other) in [(Older, Newer), (Newer, Older)] {
                 let Some(topic) = schema.topic_in(vocabulary) else { continue };
                 let target = find(topic.as_bytes()).unwrap();
                 for field in schema.identifiers {

@@ -87,7 +87,7 @@ impl Encoder<'_> {
         let is_object = opening == b'{';
         let mut container = Container { is_object, header: self.frame.as_slice().len(), members: 0 };
         self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
-        let mut more = self.json.open(opening)?;
+        let mut more = self.json.open(opening);
         while more {
             if is_object {
                 let key = self.json.key()?;

@@ -2,7 +2,7 @@
 
 use super::table::{self, TOPICS};
 use super::{Check, accept, parse, refuse};
-use crate::message::topics::{Content, SCHEMAS, Schema, UNCHECKED};
+use crate::message::topics::{Content, SCHEMAS, Schema, UNCHECKED, Vocabulary};
 use crate::terms::limits::MAX_TOPIC_BYTES;
 
 const SERVICE_CALL: &str =
@@ -47,8 +47,9 @@ fn the_table_is_that_of_the_contract() {
         Content::OneOf(words) => table::Content::OneOf(words),
         Content::HomeAutomation => table::Content::HomeAutomation,
     };
-    let own = SCHEMAS.iter().map(|row| (row.topic, names(row), content(row), row.older, row.newer));
-    let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.clone(), row.content, Some(row.older), row.newer));
+    let topics = |row: &Schema| [Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| row.topic_in(vocabulary));
+    let own = SCHEMAS.iter().map(|row| (row.topic, names(row), content(row), topics(row)));
+    let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.clone(), row.content, [Some(row.older), row.newer]));
     assert_eq!(own.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
 }
 

@@ -102,7 +102,7 @@ fn vocabulary_table() -> String {
     let mut pairs = Vec::new();
     for topic in &topics {
         let name = |name: Option<&str>| name.map_or("none: it stays as it is".to_owned(), |name| format!("`{name}`"));
-        pairs.push([topic.schema.older, topic.schema.newer].map(name));
+        pairs.push([Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| name(topic.schema.topic_in(vocabulary))));
     }
     for &identifier in topics.iter().flat_map(|topic| &topic.identifiers) {
         let name = |vocabulary: Vocabulary| format!("`{}`", vocabulary.identifier(identifier).unwrap());
