@@ -1,5 +1,4 @@
-//! Writes JSON for people and for readers of lines: without control characters, on one line or indented, with or
-//! without colours. The value stays the same.
+//! Writes JSON without control characters, on one line or indented, with or without colours. Its value stays the same.
 
 use std::fmt::Write;
 
@@ -39,9 +38,8 @@ pub(super) fn styled(json: &str, style: JsonStyle) -> String {
         if start == json.len() {
             return writer.text;
         }
-        let read = reader.token(first);
-        debug_assert!(read.is_ok(), "valid JSON has a token that is none");
-        if read.is_err() {
+        if reader.token(first).is_err() {
+            debug_assert!(false, "valid JSON has a token that is none");
             return writer.text;
         }
         end = reader.at();
@@ -91,8 +89,7 @@ impl JsonWriter {
         }
     }
 
-    /// Writes the token with each character that is not seen as an escape of JSON, which consists of two escapes for a
-    /// character beyond U+FFFF (RFC 8259 §7).
+    /// Writes each character of the token that is not seen as an escape, or two beyond U+FFFF (RFC 8259 §7).
     fn write_scalar(&mut self, token: &str, sgr: &str) {
         let mut escaped = String::with_capacity(token.len());
         for c in token.chars() {

@@ -78,8 +78,7 @@ fn environment_allows_colour() -> bool {
 }
 
 /// Returns the topic with backslashes, and characters that are not seen, escaped, so that `send` can undo the escapes.
-/// The topic of another publisher may contain anything: a tab or a newline would break the line, and an escape sequence
-/// would change the terminal.
+/// The topic of another publisher may hold anything, such as a line break or an escape sequence of the terminal.
 pub(super) fn one_line(topic: &[u8]) -> String {
     let is_escaped = |c| c == '\\' || is_unseen(c);
     let escape = |c: char| if is_escaped(c) { c.escape_default().collect() } else { String::from(c) };

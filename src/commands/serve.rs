@@ -72,8 +72,7 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is
-/// used if a default port is taken, for example by an adapter. It ends with its terminal, as it has no settings to read
-/// again.
+/// used if a default port is taken. It ends with its terminal, as it has no settings to read again.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
@@ -94,12 +93,10 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Fai
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
         (false, ..) => Err(Failure::new(Failure::USAGE, "--hub-publishers and --hub-subscribers need --hub")),
-        (true, publishers, subscribers) => {
-            let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
-            let subscribers = subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS);
-            let (publishers, subscribers) = (endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?);
-            Ok(Some(HubEndpoints { publishers, subscribers }))
-        }
+        (true, publishers, subscribers) => Ok(Some(HubEndpoints {
+            publishers: endpoint_to_bind(publishers.as_deref().unwrap_or(HUB_PUBLISHERS))?,
+            subscribers: endpoint_to_bind(subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS))?,
+        })),
     }
 }
 
@@ -205,8 +202,7 @@ fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Opt
     }
 }
 
-/// Returns whether there is an option of the files with the certificate, and whether there is one of the self-signed
-/// one.
+/// Returns whether there is an option of the files with the certificate, and one of the self-signed certificate.
 fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
     [
         arguments.tls_cert.is_some() || arguments.tls_key.is_some(),

@@ -1,5 +1,4 @@
-//! MessagePack to JSON text, for people to read. Any publisher may have sent the frames, and so they may hold any
-//! bytes.
+//! MessagePack to JSON text, for people to read. The frames come from any publisher, and may hold any bytes.
 
 #[cfg(test)]
 mod tests;
@@ -16,9 +15,8 @@ use serde_json::Value;
 /// Levels of maps and arrays in a frame that is shown. Python's `msgpack` writes at most 511.
 const MAX_SHOWN_DEPTH: usize = 512;
 
-/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what is no MessagePack, and for a
-/// frame that nests deeper than Python's `msgpack` writes. Time and memory are linear in the size of the frame, whatever
-/// lengths it states.
+/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what is no MessagePack or nests
+/// too deep. Time and memory are linear in the size of the frame, whatever lengths it states.
 ///
 /// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in
 /// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is no string as the
@@ -40,45 +38,34 @@ impl<'f> Decoder<'f> {
     /// Reads a value that may nest by at most `levels` levels.
     fn value(&mut self, levels: usize) -> Option<()> {
         match self.peek()? {
-            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => self.array(levels),
-            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => self.map(levels),
-            Marker::FixExt1
-            | Marker::FixExt2
-            | Marker::FixExt4
-            | Marker::FixExt8
-            | Marker::FixExt16
-            | Marker::Ext8
-            | Marker::Ext16
-            | Marker::Ext32 => self.extension(),
-            _ => {
-                let scalar = self.scalar()?;
-                self.json.push_str(&scalar.to_string());
-                Some(())
+            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => {
+                let count = read_array_len(&mut self.rest).ok()?;
+                self.container(levels, count, false)
             }
+            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => {
+                let count = read_map_len(&mut self.rest).ok()?;
+                self.container(levels, count, true)
+            }
+            // The extensions of any size, and those of 1, 2, 4, 8 and 16 bytes.
+            marker if matches!(marker.to_u8(), 0xc7..=0xc9 | 0xd4..=0xd8) => self.extension(),
+            _ => self.scalar(),
         }
     }
 
-    fn array(&mut self, levels: usize) -> Option<()> {
+    fn container(&mut self, levels: usize, count: u32, is_map: bool) -> Option<()> {
         let levels = levels.checked_sub(1)?;
-        self.json.push('[');
-        for index in 0..read_array_len(&mut self.rest).ok()? {
-            self.separate(index);
+        self.json.push(if is_map { '{' } else { '[' });
+        for index in 0..count {
+            if index > 0 {
+                self.json.push(',');
+            }
+            if is_map {
+                self.key(levels)?;
+                self.json.push(':');
+            }
             self.value(levels)?;
         }
-        self.json.push(']');
-        Some(())
-    }
-
-    fn map(&mut self, levels: usize) -> Option<()> {
-        let levels = levels.checked_sub(1)?;
-        self.json.push('{');
-        for index in 0..read_map_len(&mut self.rest).ok()? {
-            self.separate(index);
-            self.key(levels)?;
-            self.json.push(':');
-            self.value(levels)?;
-        }
-        self.json.push('}');
+        self.json.push(if is_map { '}' } else { ']' });
         Some(())
     }
 
@@ -86,8 +73,7 @@ impl<'f> Decoder<'f> {
     fn key(&mut self, levels: usize) -> Option<()> {
         let start = self.json.len();
         if self.is_in_key {
-            let key = self.scalar()?;
-            self.json.push_str(&key.to_string());
+            self.scalar()?;
         } else {
             self.is_in_key = true;
             self.value(levels)?;
@@ -108,8 +94,8 @@ impl<'f> Decoder<'f> {
     }
 
     /// Reads a value that holds no other values, and so can be a key.
-    fn scalar(&mut self) -> Option<Value> {
-        Some(match self.peek()? {
+    fn scalar(&mut self) -> Option<()> {
+        let scalar = match self.peek()? {
             Marker::Null => Value::from(read_nil(&mut self.rest).ok()?),
             Marker::True | Marker::False => Value::from(read_bool(&mut self.rest).ok()?),
             Marker::U64 => Value::from(read_u64(&mut self.rest).ok()?),
@@ -124,7 +110,9 @@ impl<'f> Decoder<'f> {
                 Value::from(BASE64.encode(self.take(bytes)?))
             }
             _ => Value::from(read_int::<i64, _>(&mut self.rest).ok()?),
-        })
+        };
+        self.json.push_str(&scalar.to_string());
+        Some(())
     }
 
     fn peek(&self) -> Option<Marker> {
@@ -135,11 +123,5 @@ impl<'f> Decoder<'f> {
         let (taken, rest) = self.rest.remaining_slice().split_at_checked(usize::try_from(bytes).ok()?)?;
         self.rest = Bytes::new(rest);
         Some(taken)
-    }
-
-    fn separate(&mut self, index: u32) {
-        if index > 0 {
-            self.json.push(',');
-        }
     }
 }

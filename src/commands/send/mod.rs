@@ -33,12 +33,10 @@ use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::sys::log::log;
 
-/// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once, even
-/// if it takes nothing.
+/// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a gateway is waited for that goes away, the last handshake included, and the pause between two attempts to
-/// connect.
+/// How long a gateway that goes away is waited for, with the last handshake, and the pause between two attempts.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETURN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -357,8 +355,7 @@ impl Sender {
     }
 }
 
-/// Waits until one of the sources is ready for what is wanted of it, or the time is over. Returns which of them are
-/// ready.
+/// Waits until a source is ready for what is wanted of it, or the time is over. Returns which of them are ready.
 fn ready(sources: [Option<(BorrowedFd<'_>, PollFlags)>; 2], timeout: Option<Duration>) -> io::Result<[bool; 2]> {
     let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
     let mut polled: Vec<PollFd<'_>> =

@@ -65,8 +65,7 @@ impl Pipeline {
     }
 
     /// Adds requests that may be sent now to `bytes`: half of the window at most, and none before half of those in
-    /// flight are answered. So one call to the system writes many, and the gateway has one half while the other one is
-    /// written.
+    /// flight are answered. So one call writes many, and the gateway has one half while the other one is written.
     pub(super) fn send(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
         debug_assert!(self.refused == 0);
         if self.in_flight > self.window / 2 {
@@ -126,8 +125,7 @@ pub(super) struct Answer {
     pub(super) is_in_doubt: bool,
 }
 
-/// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or a 200 that is not the
-/// gateway's.
+/// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or the 200 of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AnswerFault;
 
@@ -161,8 +159,7 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
         }
     }
     let end = match (status, length) {
-        // Nobody has asked for another protocol (RFC 9110 §15.2.2), and the gateway neither redirects nor has another
-        // 2xx.
+        // Nobody asked for another protocol (RFC 9110 §15.2.2), and the gateway neither redirects nor has another 2xx.
         (101 | 201..=399, _) => return Err(AnswerFault),
         // An interim answer has no content.
         (..=199, _) => head_bytes,
@@ -194,8 +191,7 @@ fn kind(problem: &Value) -> &str {
     kind.rsplit(':').next().unwrap_or_default()
 }
 
-/// Returns the status and the problem (RFC 9457) in one line. Another page is not shown: it may quote the URL, which
-/// holds the token.
+/// Returns the status and the problem (RFC 9457) in one line. Another page may quote the URL, which holds the token.
 fn reason(status: u16, problem: &Value) -> String {
     let member = |name: &str| problem.get(name).and_then(Value::as_str);
     let mut text = status.to_string();
