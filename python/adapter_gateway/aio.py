@@ -76,8 +76,7 @@ class Client(ClientBase):
 
 
 class _Sending:
-    """Two tasks at one work: one takes the messages, and one writes, reads and connects anew. A pause of the iterable, or
-    of the loop over the outcomes, holds up neither."""
+    """Two tasks at one work: one takes the messages, and one does the rest. No pause of the caller holds that up."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -171,22 +170,17 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = Non
         return await in_thread(step.block, Connection.close)
     loop = asyncio.get_running_loop()
     change = change or asyncio.Event()
-    number = None if step.waiting is None else step.waiting.fileno()
-    timer = None
-    try:
-        if number is not None:
+    with contextlib.ExitStack() as ending:
+        if step.waiting is not None:
+            number = step.waiting.fileno()
             loop.add_reader(number, change.set)
+            ending.callback(loop.remove_reader, number)
             if step.write:
                 loop.add_writer(number, change.set)
+                ending.callback(loop.remove_writer, number)
         if step.until is not None:
-            timer = loop.call_later(step.until - time.monotonic(), change.set)
+            ending.callback(loop.call_later(step.until - time.monotonic(), change.set).cancel)
         await change.wait()
-    finally:
-        if timer is not None:
-            timer.cancel()
-        if number is not None:
-            loop.remove_reader(number)
-            loop.remove_writer(number)
     return None
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple, Optional
 from .endpoint import Message
 from .errors import RefusedError
 
-#: The most bytes of the head and of the body of an answer. Those of the gateway have some hundred bytes; a proxy
-#: before it may add to them.
+#: The most bytes of the head and of the body of an answer. The gateway needs some hundred; a proxy may add some.
 HEAD_BYTES = 64 * 1024
 BODY_BYTES = 1024 * 1024
 #: What the gateway says with 200, and in plain text where it gets http at a port of https.

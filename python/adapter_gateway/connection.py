@@ -28,8 +28,7 @@ from .waiting import wait_for
 
 _Result = TypeVar("_Result")
 READ_BYTES = 64 * 1024
-#: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
-#: whole is of no use to the server.
+#: The most bytes of one TLS record (RFC 8446 section 5.1). With one for each call, no server can use what is not taken.
 _RECORD_BYTES = 16 * 1024
 #: How old the settings may be if the gateway refuses their token because it has not read them yet.
 _YOUNG_S = 2.0
@@ -224,8 +223,7 @@ class Pool:
         #: The settings file, which is read again when the gateway refuses the token, and which version of it was read.
         self._settings: Optional[Path] = None
         self._version: Optional[tuple[int, ...]] = None
-        # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
-        # and to remove at one end are indivisible.
+        # A finalised generator gives its connection back anywhere. So there is no lock: each change is indivisible.
         self._idle: deque[Connection] = deque()
         self._closed = False
 
@@ -330,8 +328,7 @@ class Work:
             self._pool.give_back(connection)
 
     def advance(self) -> None:
-        """Reads what has arrived, and writes what can be written. What has arrived comes first: an answer may say that
-        the connection ends."""
+        """Reads what has arrived, and then writes what can be written: an answer may say that the connection ends."""
         self.check_process()
         self._read()
         self.pipeline.renew(time.monotonic())

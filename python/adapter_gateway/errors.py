@@ -63,8 +63,7 @@ class RefusedError(SendError):
 
 
 class NotSentError(SendError, ConnectionError):
-    """The gateway did not get the message: no connection could be made, or it ended before the last byte was sent. It
-    is safe to send the message again."""
+    """The gateway did not get the message, which can be sent again: no connection was made, or it ended before."""
 
     def __init__(self, text: str, messages: Sequence[Message] = ()) -> None:
         super().__init__(text, messages[0] if messages else None)
@@ -79,8 +78,7 @@ class OutcomeUnknownError(SendError, ConnectionError):
 
 
 class Outcome:
-    """What became of one message of `send_many`: it was accepted, it was refused, or nobody knows. It is true in a
-    condition if the message was accepted."""
+    """What became of one message of `send_many`: accepted, refused, or nobody knows. It is true if it was accepted."""
 
     __slots__ = ("message", "error")
 

@@ -262,8 +262,7 @@ class GatewayBase:
         atexit.unregister(self._stop_at_exit)
 
     def _stop_at_exit(self) -> None:
-        """Stops the gateway while its threads still run. The end of the interpreter freezes them, and then finalises
-        generators, which may stop it once more."""
+        """Stops the gateway while its threads still run. The end of the interpreter freezes them."""
         with contextlib.suppress(GatewayError):
             Gateway.stop(self)
         if self._deliveries.thread is not None:

@@ -25,8 +25,7 @@ RETRY_AFTER_LIMIT_S = 60.0
 PAUSE_S = 0.1
 #: Seconds before the same token is tried once more, because the gateway may not have read it yet.
 TOKEN_PAUSE_S = 0.5
-#: Finds another token than that of an endpoint: the endpoint with it, if there is one, and whether the gateway may not have
-#: read its token yet.
+#: Finds the endpoint with another token, if there is one, and whether the gateway may not have read its token yet.
 Renewed = Callable[[Endpoint], tuple[Optional[Endpoint], bool]]
 
 

@@ -52,8 +52,7 @@ os.register_at_fork(after_in_child=lambda: [stdin.close() for stdin in list(_std
 
 
 class Deliveries:
-    """Calls functions of the user, one after the other, in a thread of its own and with no lock held: one that takes long,
-    or never returns, holds up nothing else."""
+    """Calls functions of the user in order, in a thread of its own, with no lock held: a slow one holds up nothing."""
 
     def __init__(self) -> None:
         #: Its lock guards what the threads of a gateway share, and it tells of each change of that.
@@ -301,8 +300,7 @@ class GatewayProcess:
     def _finish(self) -> None:
         with self._deliveries.changed:
             if self._popen.returncode is None:
-                # SIGCHLD is ignored, or others wait for all children, of whom gevent tells. What the process told last
-                # says it too.
+                # SIGCHLD is ignored, or others wait for all children. What the process told last says it too.
                 told = self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
                 self._popen.returncode = 0 if "stopped" in self.last else told
             self.status = self._popen.returncode
