@@ -30,7 +30,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         let refused_before = refusals(&mut gateway);
         let accepted_before = gateway.stats()["connections_accepted"].as_u64().unwrap() as usize;
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::connect(gateway.address())).collect();
-        clients.iter_mut().for_each(|client| _ = client.send(part));
+        clients.iter_mut().for_each(|client| client.send(part));
         // Each body fits into the budget or is refused.
         let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
         let refused = refused_before + CLIENTS as u64 - fitting;
@@ -85,7 +85,7 @@ fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
     let large = gateway.request("x".repeat(BODY_BYTES));
     let announced = [large.head().as_slice(), b"{"].concat();
     let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| Client::connect(gateway.address()));
-    clients.iter_mut().for_each(|client| _ = client.send(&announced));
+    clients.iter_mut().for_each(|client| client.send(&announced));
     eventually("the refusal", || (refusals(&mut gateway) == 1).then_some(()));
     let small = gateway.request(FINE);
     for request in [small.clone(), small.clone().chunked(10)] {

@@ -158,7 +158,7 @@ fn memory_of_abandoned_bodies_is_given_back() {
     let (_, unfinished) = request.split_last().unwrap();
     let before = resident_kib(gateway.id());
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::connect(gateway.address())).collect();
-    clients.iter_mut().for_each(|client| _ = client.send(unfinished));
+    clients.iter_mut().for_each(|client| client.send(unfinished));
     let resident = || resident_kib(gateway.id());
     eventually("the bodies are held", || (resident() > before + CLIENTS * 900).then_some(()));
     drop(clients);
