@@ -15,7 +15,6 @@ use super::link::{Dialled, with_context};
 use super::poller::{Clock, Poller, Waker};
 use super::thread::{BusEvent, BusThread};
 use crate::sys::timed_join::TimedJoinHandle;
-use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{Exchange, SocketRole};
 
 /// How long a stop waits for a thread that is late: for what that does when its time is over, and for the scheduler.
@@ -30,8 +29,6 @@ pub struct Bus {
     bound: Vec<Endpoint>,
     thread: Mutex<Option<TimedJoinHandle>>,
     ended: Arc<Notify>,
-    /// When they are dropped, their files are removed.
-    unix_listeners: Mutex<Vec<UnixListener>>,
 }
 
 impl Bus {
@@ -43,7 +40,7 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
-        let mut server = Server::open(&config, &poller)?;
+        let server = Server::open(&config, &poller)?;
         let (mut context, mut dialled) = (None, Vec::new());
         if !config.connect.is_empty() {
             let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
@@ -56,7 +53,6 @@ impl Bus {
         let bound = endpoints_of(&[SocketRole::Subscribes, SocketRole::Publishes]);
         let for_subscribers = endpoints_of(&[SocketRole::Subscribes]);
         let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
-        let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let first_dialled = for_subscribers.len();
         let mut inbox = Inbox::new(&config.limits, waker, for_subscribers.into_iter(), config.connect.into_iter());
         inbox.set_subscribers(exchange.totals(Duration::ZERO));
@@ -87,7 +83,7 @@ impl Bus {
             has_ended.notify_one();
         };
         let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", body)?));
-        Ok(Self { inbox, bound, thread, ended, unix_listeners: Mutex::new(unix_listeners) })
+        Ok(Self { inbox, bound, thread, ended })
     }
 
     /// Returns a handle for publishing.
@@ -135,17 +131,13 @@ impl Bus {
         self.counters()
     }
 
-    /// Ends the thread, and removes the files of the Unix sockets.
+    /// Ends the thread, which removes the files of its Unix sockets.
     fn end(&self, deadline: Duration, margin: Duration) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             self.close(deadline);
             thread.join_until(Instant::now() + deadline + margin);
         }
-        // A second call does not wait for the first one, so the files are removed in either.
-        let listeners = std::mem::take(&mut *self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner));
-        // The lock is not held while they are removed: their folder may not answer.
-        drop(listeners);
     }
 }
 

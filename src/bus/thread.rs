@@ -248,7 +248,8 @@ impl BusThread {
     fn close(mut self) {
         let stop_at = self.notices.stop_at;
         self.dialled.into_iter().for_each(|dialled| dialled.close(stop_at));
-        if let Some(server) = &mut self.server {
+        // It removes the files of its Unix sockets when it is dropped, before libzmq may block.
+        if let Some(mut server) = self.server.take() {
             server.close_all(&mut self.exchange, self.clock.now());
             loop {
                 let now = self.clock.now();

@@ -1,6 +1,6 @@
-//! Keeps the certificate current. It is loaded when it is needed, and again at each look at the files and at SIGHUP. So
-//! one that is due for renewal is renewed, also after the clock of the system was set: a small computer without a battery
-//! has the right time only a while after its start. A new certificate ends no connection.
+//! Keeps the certificate current. It is loaded when it is needed, and again at each look at the
+//! files and at SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set: a small
+//! computer without a battery has the right time only a while after its start. A new certificate ends no connection.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,19 +22,24 @@ pub(super) struct WatchedCertificate {
     not_after: Option<SystemTime>,
     /// Those of the last load.
     notices: Vec<CertificateNotice>,
+    /// Whether the key is closed if others may read it. Where that has no effect, each attempt would be a change of the
+    /// file that is looked at.
+    closes_key: bool,
 }
 
 impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made. The watchdog knows what is to
     /// answer.
     pub(super) fn load(source: CertificateSource, watchdog: &Watchdog, emit: &EventSink) -> Result<Self, Failure> {
-        let loaded = read(&source, watchdog).map_err(Failure::configuration)?;
+        let mut closes_key = true;
+        let loaded = read(&source, watchdog, &mut closes_key).map_err(Failure::configuration)?;
         let mut certificate = Self {
             source,
             emit: Arc::clone(emit),
             acceptor: Arc::new(Acceptor::new(loaded.identity).map_err(Failure::configuration)?),
             not_after: loaded.not_after,
             notices: Vec::new(),
+            closes_key,
         };
         if let Some(state) = made_or_renewed(&loaded.notices) {
             certificate.report(state);
@@ -47,7 +52,7 @@ impl WatchedCertificate {
     pub(super) fn reload(&mut self, watchdog: &Watchdog) {
         let now = SystemTime::now();
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
-        let loaded = match read(&self.source, watchdog) {
+        let loaded = match read(&self.source, watchdog, &mut self.closes_key) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
                 let ([path, _key], reason) = (self.source.files(), "the certificate has expired".into());
                 return self.take_notices(vec![CertificateNotice::Rejected { path, reason }]);
@@ -100,10 +105,18 @@ impl WatchedCertificate {
     }
 }
 
-fn read(source: &CertificateSource, watchdog: &Watchdog) -> Result<LoadedCertificate, CertificateError> {
+fn read(
+    source: &CertificateSource,
+    watchdog: &Watchdog,
+    closes_key: &mut bool,
+) -> Result<LoadedCertificate, CertificateError> {
     let [certificate, key] = source.files().map(|path| path.display().to_string());
     watchdog.begin(format_args!("{certificate} or {key}"));
-    source.load(SystemTime::now())
+    let closed = if *closes_key { source.close_key() } else { None };
+    *closes_key = source.is_key_closed();
+    let mut loaded = source.load(SystemTime::now())?;
+    loaded.notices.extend(closed);
+    Ok(loaded)
 }
 
 fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {

@@ -18,6 +18,7 @@ use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
 use crate::sys::timed_join::on_thread;
+use crate::sys::unix_listener::remove_files;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -101,13 +102,18 @@ impl Components {
             () = signals.stop() => true,
         };
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
-        // A thread that still runs is left behind: libzmq has no call that interrupts another one. And the folder of a
-        // Unix socket, whose file is removed, may not answer.
-        let bus = Arc::clone(&self.bus);
-        if let Ok(stopped) = on_thread("files", move || drop(bus.stop(Duration::ZERO))) {
-            let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, stopped).await;
-        }
+        // A thread that still runs is left behind: libzmq has no call that interrupts another one.
+        self.bus.stop(Duration::ZERO);
+        remove_sockets(CUT_OFF_TIMEOUT).await;
         (self.stats(), was_interrupted)
+    }
+}
+
+/// Removes the files of Unix sockets that other threads should have removed, and do not or not yet. Their folder may
+/// not answer, so this is done on a thread of its own, and waited for in this time.
+pub(super) async fn remove_sockets(timeout: Duration) {
+    if let Ok(removed) = on_thread("files", remove_files) {
+        let _ = tokio::time::timeout(timeout, removed).await;
     }
 }
 

@@ -1,5 +1,6 @@
-//! The thread that does whatever a file, a folder or a lock may hold up: it reads the settings and the certificate, and
-//! opens the listeners. The main thread gets news of it, and goes on with what is in force while there is none.
+//! The threads that do whatever a file, a folder or a lock may hold up: one reads the settings, and opens and removes the
+//! sockets, the other one has the certificate. The main thread gets news of them, and goes on with what is in force while
+//! there is none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
@@ -19,9 +20,7 @@ use crate::gateway::signals::or_never;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::sys::event_loop;
-use crate::sys::log::log;
 use crate::sys::timed_join::on_thread;
-use crate::sys::timer::KernelTimer;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
 use crate::terms::token::Token;
@@ -30,9 +29,16 @@ use crate::tls::source::CertificateSource;
 
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
 /// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
-const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
+
+/// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made.
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The time between two looks at the certificate: each one wakes the process up, and only files that other computers
+/// change, and renewals, wait for it.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the main thread learns.
 pub(super) enum FileNews {
@@ -40,47 +46,49 @@ pub(super) enum FileNews {
     Open(Token, Arc<Listening>, Option<Arc<Acceptor>>),
     /// Nothing is to listen, for this reason. A command can switch the API on in the file, if there is one.
     Off(String, Option<PathBuf>),
-    /// The settings open the API, but an address is taken, as this says. It is tried again.
-    Taken(String),
+    /// The settings open the API, but an address is taken. It is tried again, [`TAKEN_TIMEOUT`] long.
+    Taken(io::Error),
     /// What has become of settings that are new. What they change was told before.
     Settings(SettingsChange),
-    /// This does not answer.
+    /// Something does not answer, as this says.
     Overdue(String),
     /// The run ends.
     Failed(Failure),
 }
 
-/// The main thread's end. The thread ends when this is dropped, unless a file holds it up, and removes what it has made.
+/// The main thread's end. The threads end when this is dropped, unless a file holds them up, and remove what they have
+/// made.
 pub(super) struct Files {
-    /// Asks the thread to read everything again. If that was asked already, once is enough.
-    pub(super) reload: Sender<()>,
+    /// Asks the threads to read everything again. If that was asked already, once is enough.
+    pub(super) reload: Arc<watch::Sender<()>>,
     news: UnboundedReceiver<FileNews>,
     watchdog: Arc<Watchdog>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Files {
-    /// Starts the thread. The first news are those of the start.
+    /// Starts the thread of the settings. The first news are those of the start.
     pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: EventSink) -> Result<Self, Failure> {
-        let cannot = || Failure::cannot::<io::Error>("start a thread");
-        let watchdog = Arc::new(Watchdog::new().map_err(cannot())?);
-        let (reload, reloads) = channel(1);
+        let watchdog = Arc::new(Watchdog::new().map_err(Failure::cannot("create a timer"))?);
+        let (reload, reloads) = watch::channel(());
         let (sender, news) = unbounded_channel();
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
         let (certificate, listeners) = (None, ListenState::None);
-        let dog = Arc::clone(&watchdog);
-        let body = move || {
-            let thread = FilesThread { config, settings, certificate, listeners, watchdog: dog, emit, news: sender };
-            match event_loop() {
-                Ok(runtime) => runtime.block_on(thread.run(reloads)),
-                Err(error) => thread.tell(FileNews::Failed(cannot()(error))),
-            }
+        let thread = SettingsThread {
+            config,
+            settings,
+            certificate,
+            listeners,
+            watchdog: Arc::clone(&watchdog),
+            emit,
+            news: sender.clone(),
+            reloads,
         };
-        let ended = on_thread("files", body).map_err(cannot())?;
-        Ok(Self { reload, news, watchdog, ended })
+        let ended = follow_on_thread("settings", sender, thread.follow())?;
+        Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
     }
 
-    /// Asks nothing more, and resolves when the thread has ended.
+    /// Asks nothing more, and resolves when the thread of the settings has ended.
     pub(super) async fn end(self) {
         let Self { reload, news, ended, .. } = self;
         drop((reload, news));
@@ -92,7 +100,105 @@ impl Files {
         tokio::select! {
             biased;
             Some(news) = self.news.recv() => news,
-            subject = self.watchdog.overdue() => FileNews::Overdue(subject),
+            silence = self.watchdog.overdue() => FileNews::Overdue(silence),
+        }
+    }
+}
+
+/// Runs a thread that follows files, on an event loop of its own. A failure of it ends the run.
+fn follow_on_thread(
+    name: &str,
+    news: UnboundedSender<FileNews>,
+    follow: impl Future<Output = Result<(), Failure>> + Send + 'static,
+) -> Result<oneshot::Receiver<()>, Failure> {
+    let body = move || {
+        let runtime = event_loop().map_err(Failure::cannot("create an event loop"));
+        if let Err(failure) = runtime.and_then(|runtime| runtime.block_on(follow)) {
+            // The main thread may have ended.
+            let _ = news.send(FileNews::Failed(failure));
+        }
+    };
+    on_thread(name, body).map_err(Failure::cannot("start a thread"))
+}
+
+/// Tells a thread when it is to look at its files.
+struct Looks {
+    watch: Watch,
+    watchdog: Arc<Watchdog>,
+    reloads: watch::Receiver<()>,
+}
+
+impl Looks {
+    /// The watch starts before anything is read, so that no later change is missed.
+    fn start(
+        paths: impl IntoIterator<Item = PathBuf>,
+        interval: Duration,
+        watchdog: &Arc<Watchdog>,
+        reloads: watch::Receiver<()>,
+    ) -> Result<Self, Failure> {
+        let watch = Watch::start(paths, interval, |path| watchdog.begin(format_args!("{}", path.display())));
+        let watch = watch.map_err(Failure::cannot("create a timer"))?;
+        Ok(Self { watch, watchdog: Arc::clone(watchdog), reloads })
+    }
+
+    /// Resolves when it is time for the next look. Returns whether it was asked for; `None` when the thread is to end.
+    /// Cancel-safe.
+    async fn next(&mut self) -> Option<bool> {
+        self.watchdog.rest();
+        let is_asked = tokio::select! {
+            asked = self.reloads.changed() => {
+                asked.ok()?;
+                true
+            }
+            () = self.watch.changed() => false,
+        };
+        self.watch.renew(|path| self.watchdog.begin(format_args!("{}", path.display())));
+        Some(is_asked)
+    }
+}
+
+/// The end of the thread that has the certificate.
+struct CertificateThread {
+    /// `None` until the certificate is loaded.
+    acceptor: Option<Arc<Acceptor>>,
+    /// `None` when that has come, or nothing will come.
+    loaded: Option<oneshot::Receiver<Arc<Acceptor>>>,
+    watchdog: Arc<Watchdog>,
+}
+
+impl CertificateThread {
+    /// The thread ends when nobody can ask for a reload any more.
+    fn start(
+        source: CertificateSource,
+        emit: EventSink,
+        news: UnboundedSender<FileNews>,
+        reloads: watch::Receiver<()>,
+    ) -> Result<Self, Failure> {
+        let watchdog = Arc::new(Watchdog::new().map_err(Failure::cannot("create a timer"))?);
+        let (sender, loaded) = oneshot::channel();
+        let for_thread = Arc::clone(&watchdog);
+        let follow = async move {
+            let mut looks = Looks::start(source.files(), CERTIFICATE_INTERVAL, &for_thread, reloads)?;
+            let mut certificate = WatchedCertificate::load(source, &for_thread, &emit)?;
+            let _ = sender.send(Arc::clone(&certificate.acceptor));
+            while looks.next().await.is_some() {
+                certificate.reload(&for_thread);
+            }
+            Ok(())
+        };
+        follow_on_thread("certificate", news, follow)?;
+        Ok(Self { acceptor: None, loaded: Some(loaded), watchdog })
+    }
+
+    /// Resolves when the certificate is loaded, or when it does not answer, and then returns a sentence that says so.
+    /// Cancel-safe.
+    async fn next(&mut self) -> Option<String> {
+        tokio::select! {
+            loaded = or_never(self.loaded.as_mut()) => {
+                (self.loaded, self.acceptor) = (None, loaded.ok());
+                None
+            }
+            silence = self.watchdog.overdue() => Some(silence),
         }
     }
 }
@@ -104,64 +210,57 @@ enum ListenState {
     Open(Arc<Listening>),
 }
 
-struct FilesThread {
+struct SettingsThread {
     config: Arc<GatewayConfig>,
     settings: WatchedSettings,
     /// `None` until a certificate is needed.
-    certificate: Option<WatchedCertificate>,
+    certificate: Option<CertificateThread>,
     listeners: ListenState,
     watchdog: Arc<Watchdog>,
     emit: EventSink,
     news: UnboundedSender<FileNews>,
+    reloads: watch::Receiver<()>,
 }
 
-impl FilesThread {
-    async fn run(mut self, reloads: Receiver<()>) {
-        if let Err(failure) = self.follow(reloads).await {
-            self.tell(FileNews::Failed(failure));
-        }
+impl SettingsThread {
+    async fn follow(mut self) -> Result<(), Failure> {
+        let ended = self.follow_settings().await;
+        self.close();
+        ended
     }
 
-    async fn follow(&mut self, mut reloads: Receiver<()>) -> Result<(), Failure> {
-        let certificate = self.config.certificate.iter().flat_map(CertificateSource::files);
-        let paths: Vec<_> = self.settings.path.iter().cloned().chain(certificate).collect();
-        let watchdog = Arc::clone(&self.watchdog);
-        let begin = |path: &Path| watchdog.begin(format_args!("{}", path.display()));
-        // The watch starts before anything is read, so that no later change is missed.
-        let mut watch = Watch::start(paths, begin);
-        let look = KernelTimer::new().map_err(Failure::cannot("create a timer"))?;
+    async fn follow_settings(&mut self) -> Result<(), Failure> {
+        let (paths, reloads) = (self.settings.path.clone(), self.reloads.clone());
+        let mut looks = Looks::start(paths, SETTINGS_INTERVAL, &self.watchdog, reloads)?;
         self.read_settings(true);
         // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-        if self.settings.token().is_ok() || matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
+        if matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
             self.load_certificate()?;
+        } else {
+            self.apply()?;
         }
-        // Nothing is served yet that a pause could delay.
-        self.listeners = ListenState::Taken(Instant::now() + TAKEN_TIMEOUT);
-        self.apply()?;
         loop {
-            self.watchdog.rest();
-            look.set(watch.look_interval());
-            let forced = tokio::select! {
-                asked = reloads.recv() => match asked {
-                    Some(()) => true,
+            let is_forced = tokio::select! {
+                look = looks.next() => match look {
+                    Some(is_forced) => is_forced,
                     None => return Ok(()),
-                },
-                () = watch.changed() => false,
-                () = look.expired() => match watch.is_changing() {
-                    true => continue,
-                    false => false,
                 },
                 () = or_never(self.settings.counts_at().map(sleep_until)) => false,
                 () = sleep(TAKEN_PAUSE), if matches!(self.listeners, ListenState::Taken(_)) => {
                     self.apply()?;
                     continue;
                 }
+                silence = or_never(self.certificate.as_mut().map(CertificateThread::next)) => {
+                    match silence {
+                        Some(silence) if matches!(self.listeners, ListenState::Open(_)) => {
+                            self.tell(FileNews::Overdue(silence));
+                        }
+                        _ => self.apply()?,
+                    }
+                    continue;
+                }
             };
-            watch.renew(begin);
-            if let Some(certificate) = &mut self.certificate {
-                certificate.reload(&self.watchdog);
-            }
-            if let Some(change) = self.read_settings(forced) {
+            if let Some(change) = self.read_settings(is_forced) {
                 self.apply()?;
                 self.tell(FileNews::Settings(change));
             }
@@ -173,44 +272,50 @@ impl FilesThread {
         let _ = self.news.send(news);
     }
 
-    fn read_settings(&mut self, forced: bool) -> Option<SettingsChange> {
+    fn read_settings(&mut self, is_forced: bool) -> Option<SettingsChange> {
         let path = self.settings.path.as_ref()?.display();
         self.watchdog.begin(format_args!("{path}"));
-        self.settings.read_again(forced)
+        self.settings.read_again(is_forced)
     }
 
     fn load_certificate(&mut self) -> Result<(), Failure> {
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
-            self.certificate = Some(WatchedCertificate::load(source.clone(), &self.watchdog, &self.emit)?);
+            let (source, emit) = (source.clone(), Arc::clone(&self.emit));
+            self.certificate = Some(CertificateThread::start(source, emit, self.news.clone(), self.reloads.clone())?);
         }
         Ok(())
     }
 
-    /// Tells what the settings make of the API. If an address is taken, that is told later: it is tried again,
-    /// [`TAKEN_TIMEOUT`] long.
+    /// Tells what the settings make of the API. If the certificate is not loaded yet, or an address is taken, that is told
+    /// later.
     fn apply(&mut self) -> Result<(), Failure> {
         let token = match self.settings.token() {
             Ok(token) => token.clone(),
             Err(reason) => {
-                self.listeners = ListenState::None;
                 self.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
+                self.close();
                 return Ok(());
             }
         };
         self.load_certificate()?;
-        let now = Instant::now();
-        let until = match &self.listeners {
-            ListenState::Open(_) => now,
-            ListenState::Taken(until) => *until,
-            ListenState::None => now + TAKEN_TIMEOUT,
+        let tls = match &self.certificate {
+            None => None,
+            Some(CertificateThread { acceptor: Some(acceptor), .. }) => Some(Arc::clone(acceptor)),
+            Some(CertificateThread { watchdog, .. }) => {
+                if let Some(silence) = watchdog.silence() {
+                    self.tell(FileNews::Off(silence, None));
+                }
+                return Ok(());
+            }
         };
+        let now = Instant::now();
+        let until = if let ListenState::Taken(until) = self.listeners { until } else { now + TAKEN_TIMEOUT };
         if !matches!(self.listeners, ListenState::Open(_)) {
             match self.listen() {
                 Ok(listening) => self.listeners = ListenState::Open(Arc::new(listening)),
                 Err(error) if is_taken(&error) && now < until => {
                     if let ListenState::None = self.listeners {
-                        log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                        self.tell(FileNews::Taken(Failure::listen(&error).to_string()));
+                        self.tell(FileNews::Taken(error));
                     }
                     self.listeners = ListenState::Taken(until);
                 }
@@ -218,10 +323,19 @@ impl FilesThread {
             }
         }
         if let ListenState::Open(listening) = &self.listeners {
-            let tls = self.certificate.as_ref().map(|certificate| Arc::clone(&certificate.acceptor));
             self.tell(FileNews::Open(token, Arc::clone(listening), tls));
         }
         Ok(())
+    }
+
+    /// Removes the files of Unix sockets. So they are gone before the next ones are opened.
+    fn close(&mut self) {
+        if let ListenState::Open(listening) = std::mem::replace(&mut self.listeners, ListenState::None)
+            && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
+        {
+            self.watchdog.begin(format_args!("{path}"));
+            listening.remove_files();
+        }
     }
 
     /// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.

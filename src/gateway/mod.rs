@@ -9,11 +9,11 @@
 //! | `events` | defines the events, which are JSON objects |
 //! | `event_writer` | writes one event a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
-//! | `files` | is the thread that reads files and opens listeners, and tells the main thread what they make of the API |
+//! | `files` | has the threads that read the settings and the certificate, and open listeners, and tell the main thread |
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `request_log` | logs requests without the right token, TLS handshakes that fail, and topics that are not known |
-//! | `certificates` | reloads the certificate |
+//! | `certificates` | loads the certificate, and loads it again |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;

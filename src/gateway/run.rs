@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, interval_at, sleep_until, timeout};
 
 use crate::bus::Bus;
-use crate::gateway::components::Components;
+use crate::gateway::components::{Components, remove_sockets};
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
-use crate::gateway::files::{FileNews, Files};
+use crate::gateway::files::{FileNews, Files, TAKEN_TIMEOUT};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
 use crate::gateway::signals::{SignalAction, Signals, WatchedParent, or_never};
@@ -24,8 +24,6 @@ use crate::server::pool::check_io;
 use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
-use crate::sys::timed_join::on_thread;
-use crate::sys::unix_listener::UnixListener;
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
@@ -58,7 +56,7 @@ pub(crate) fn run(
         let drain_timeout = config.drain_timeout;
         let config = Arc::new(config);
         let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
-        let reload = files.reload.downgrade();
+        let reload = Arc::downgrade(&files.reload);
         let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
         let mut stop_at = None;
         loop {
@@ -75,10 +73,11 @@ pub(crate) fn run(
                     SignalAction::Stop if stop_at.is_some() => break,
                     SignalAction::Stop => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
-                    SignalAction::Reload => drop(reload.upgrade().map(|reload| reload.try_send(()))),
+                    SignalAction::Reload => drop(reload.upgrade().map(|reload| reload.send_replace(()))),
                 }
             }
         }
+        remove_sockets(undo_timeout(drain_timeout)).await;
         emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
         Ok(())
     })
@@ -105,10 +104,14 @@ impl Gateway {
         emit: EventSink,
         ready: Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        let news = match files.news().await {
-            FileNews::Failed(failure) => return Err(failure),
-            FileNews::Overdue(subject) => FileNews::Off(format!("{subject} does not answer"), None),
-            news => news,
+        let news = loop {
+            match files.news().await {
+                FileNews::Failed(failure) => return Err(failure),
+                FileNews::Overdue(silence) => break FileNews::Off(silence, None),
+                // Nothing is served yet that a pause could delay.
+                FileNews::Taken(_) => {}
+                news => break news,
+            }
         };
         let (unknown_topics, note_unknown) = LoggedTopics::new();
         let components = match Components::start(&config, on_bus, &emit, &ready, &note_unknown).await {
@@ -142,7 +145,7 @@ impl Gateway {
                         self.emit_stats();
                         self.components.bus.log_subscriptions();
                     }
-                    SignalAction::Reload => drop(self.files.reload.try_send(())),
+                    SignalAction::Reload => self.files.reload.send_replace(()),
                 },
                 () = parent.reached() => return Ok(()),
                 _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
@@ -168,11 +171,12 @@ impl Gateway {
         match news {
             FileNews::Open(token, listening, tls) => self.open(token, listening, tls),
             FileNews::Off(reason, to_switch_on) => self.close(&reason, to_switch_on),
-            FileNews::Taken(reason) => self.ready.set_failed(&reason),
-            FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
-            FileNews::Overdue(subject) => {
-                warning(format_args!("{subject} does not answer; what was read last stays in force"));
+            FileNews::Taken(error) => {
+                log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
+                self.ready.set_failed(&Failure::listen(&error).to_string());
             }
+            FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
+            FileNews::Overdue(silence) => warning(format_args!("{silence}; what was read last stays in force")),
             FileNews::Failed(failure) => return Err(failure),
         }
         Ok(())
@@ -218,9 +222,8 @@ impl Gateway {
         }
         if let Some(listening) = self.listening.take() {
             self.components.workers.close();
-            let listeners = listening.end_backlog();
+            listening.end_backlog();
             listening.close();
-            drop(removal(listeners));
         }
         (self.emit)(&Event::Disabled { reason });
         self.ready.set_not_listening(reason);
@@ -242,17 +245,15 @@ impl Gateway {
             None => self.ready.set_not_listening("the gateway stops"),
         }
         let drain_timeout = self.config.drain_timeout;
-        let listeners = self.listening.map(|listening| listening.end_backlog()).unwrap_or_default();
-        // Who connects later would wait in a backlog that nobody looks at again. The thread may have made sockets of which
-        // it has not told yet. Where it makes no files, nobody waits for it.
+        // Who connects later would wait in a backlog that nobody looks at again. The thread that makes files removes them,
+        // also those of which it has not told yet. Where it makes none, nobody waits for it.
+        self.listening.iter().for_each(|listening| listening.end_backlog());
         let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
         let undone = async {
-            let removed = removal(listeners);
             match has_paths {
                 true => self.files.end().await,
                 false => drop(self.files),
             }
-            removed.await;
         };
         let undone = timeout(undo_timeout(drain_timeout), undone);
         let (stats, was_interrupted) = self.components.stop(undone, drain_timeout, signals).await;
@@ -272,11 +273,4 @@ impl Gateway {
 /// Returns the share of the drain time in which what was made is undone.
 fn undo_timeout(drain_timeout: Duration) -> Duration {
     UNDO_TIMEOUT.min(drain_timeout / 4)
-}
-
-/// Removes the files of Unix sockets on a thread of its own, as their folder may not answer. Resolves when they are gone.
-fn removal(listeners: Vec<UnixListener>) -> impl Future {
-    let removed = Some(listeners).filter(|listeners| !listeners.is_empty());
-    let removed = removed.map(|listeners| on_thread("files", move || drop(listeners)));
-    async { removed?.ok()?.await.ok() }
 }

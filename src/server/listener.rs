@@ -75,7 +75,6 @@ impl fmt::Display for BoundAddress {
 #[derive(Debug, Default)]
 pub struct Listening {
     sockets: Vec<(OwnedFd, BoundAddress)>,
-    /// When they are dropped, their files are removed.
     unix_listeners: Mutex<Vec<UnixListener>>,
 }
 
@@ -132,14 +131,18 @@ impl Listening {
         self.sockets.iter().map(|(socket, address)| (socket.as_fd(), address.is_tcp()))
     }
 
-    /// Lets no client connect from now on, once the listeners that this returns are dropped. The connections that have
-    /// come can still be accepted, and are not more than the backlog.
-    pub(crate) fn end_backlog(&self) -> Vec<UnixListener> {
+    /// Lets no client connect by TCP from now on. The connections that have come can still be accepted, and are not
+    /// more than the backlog.
+    pub(crate) fn end_backlog(&self) {
         // A client tries again after a second. It is refused by then, or reaches the next gateway.
         let tcp = self.sockets.iter().filter(|(_, address)| address.is_tcp());
         tcp.for_each(|(socket, _)| drop(SockRef::from(socket).attach_filter(&NO_SYN)));
-        // These sockets go on listening, so that no other process takes them for stale ones.
-        std::mem::take(&mut *self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Does the same for Unix sockets: removes their files, which may block. They go on listening, so that no other
+    /// process takes them for stale ones.
+    pub(crate) fn remove_files(&self) {
+        self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Refuses new connections, and resets those that nobody has accepted.

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unlink};
@@ -40,6 +41,26 @@ pub(crate) struct UnixListener {
 /// Device and inode.
 type FileIdentity = (u64, u64);
 
+/// The files of all sockets of this process; `None` once it ends, when it makes no more.
+static FILES: Mutex<Option<Vec<(PathBuf, FileIdentity)>>> = Mutex::new(Some(Vec::new()));
+
+/// Removes the files of all sockets, whichever threads have made them or make some: the process ends.
+pub(crate) fn remove_files() {
+    let files = files().take();
+    files.iter().flatten().for_each(remove);
+}
+
+fn files() -> MutexGuard<'static, Option<Vec<(PathBuf, FileIdentity)>>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the file of a socket, unless another file has taken the place of it.
+fn remove((path, ours): &(PathBuf, FileIdentity)) {
+    if identity(path).is_ok_and(|found| found == *ours) {
+        let _ = unlink(path);
+    }
+}
+
 impl UnixListener {
     /// Listens at this path, where only this user and root can connect. Replaces a socket that nobody listens on. If
     /// this fails, whatever is at the path is as it was.
@@ -52,6 +73,9 @@ impl UnixListener {
         // Without the lock, two processes could both remove a stale socket, the later one that of the other. Where the
         // lock cannot be had, the socket is opened without it.
         let _locked = lock_directory(directory);
+        if files().is_none() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let socket = new_socket()?;
         // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to
         // others.
@@ -65,7 +89,9 @@ impl UnixListener {
             bound => bound?,
         }
         // From here on, a failure removes the file.
-        let listener = Self { socket, file: Some((path.to_owned(), identity(path)?)) };
+        let file = (path.to_owned(), identity(path)?);
+        let listener = Self { socket, file: Some(file.clone()) };
+        files().as_mut().ok_or(io::ErrorKind::Interrupted)?.push(file);
         give_to_owner(path)?;
         listen(&listener.socket, backlog)?;
         Ok(listener)
@@ -95,10 +121,9 @@ impl AsFd for UnixListener {
 
 impl Drop for UnixListener {
     fn drop(&mut self) {
-        if let Some((path, ours)) = &self.file
-            && identity(path).is_ok_and(|found| found == *ours)
-        {
-            let _ = unlink(path);
+        if let Some(file) = &self.file {
+            remove(file);
+            files().iter_mut().for_each(|files| files.retain(|other| other != file));
         }
     }
 }

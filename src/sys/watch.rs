@@ -5,7 +5,7 @@
 //! behind symbolic links. Where a directory is missing, that is the last name. A file that is there is watched too: it
 //! may be written through another name of it, which a hard link or a mount gives it.
 //!
-//! Of mounts, of other computers, and of mapped memory, inotify tells nothing. So there is also a time to look.
+//! Of mounts, of other computers, and of mapped memory, inotify tells nothing. So it also reports when it is time to look.
 //!
 //! Invariant: after [`Watch::renew`], the watched names are those of a resolution that began when all of them were
 //! already watched. So each change happens before the caller's next read of the files, or is reported after it.
@@ -29,6 +29,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::log::warning;
 use super::registered;
+use super::timer::KernelTimer;
 
 /// How long no event may arrive before a change counts as complete. Most programs write a file that they truncated
 /// within this time.
@@ -37,10 +38,7 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long a burst of events may delay its report, as some program may write the file all the time.
 const MAX_BURST: Duration = Duration::from_millis(250);
 
-/// The time from a renewal to the next look: a switch-off counts within seconds, wherever it was made.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The same while the system gives no watches.
+/// The time from a renewal to the next look while the system gives no watches.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most resolutions of a path whose directories change meanwhile.
@@ -80,6 +78,9 @@ pub struct Watch {
     watched: Option<WatchedPlaces>,
     /// When the events that have arrived are reported.
     burst: Option<Burst>,
+    look: KernelTimer,
+    /// The time from a renewal to the next look.
+    interval: Duration,
 }
 
 /// Kept between calls, so that a caller that drops the future of [`Watch::changed`] again and again does not put the
@@ -99,31 +100,31 @@ impl Burst {
 
 impl Watch {
     /// Begins to watch, on the runtime that this is called in. Calls `begin` before it looks at a path, which may block.
-    pub fn start(paths: impl IntoIterator<Item = PathBuf>, begin: impl Fn(&Path)) -> Self {
+    /// Fails where the system gives no timer.
+    pub fn start(
+        paths: impl IntoIterator<Item = PathBuf>,
+        interval: Duration,
+        begin: impl Fn(&Path),
+    ) -> io::Result<Self> {
         // Where the working directory is unknown, no watch can be had.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let paths = paths.into_iter().map(absolute).collect();
-        let mut watch = Self { paths, places: Vec::new(), watched: None, burst: None };
+        let look = KernelTimer::new()?;
+        let mut watch = Self { paths, places: Vec::new(), watched: None, burst: None, look, interval };
         watch.set(begin, true);
-        watch
-    }
-
-    /// The time from a renewal to the next look, unless a change is reported before.
-    pub(crate) fn look_interval(&self) -> Duration {
-        if self.watched.is_some() { LOOK_INTERVAL } else { POLL_INTERVAL }
-    }
-
-    /// Whether a change will be reported: who looks now may see half of it.
-    pub(crate) fn is_changing(&self) -> bool {
-        self.burst.is_some()
+        Ok(watch)
     }
 
     /// Resolves when the system tells that the content, the permissions or the existence of a file may have changed
-    /// since the last renewal. A burst of changes is reported once, and again until the watch is renewed. Cancel-safe:
-    /// the next call reports what a dropped future has seen.
+    /// since the last renewal, or when it is time to look. A burst of changes is reported once, and again until the watch
+    /// is renewed: who looks during it may see half of a change. Cancel-safe: the next call reports what a dropped future
+    /// has seen.
     pub async fn changed(&mut self) {
         if self.burst.is_none() {
-            event(self.watched.as_ref()).await;
+            tokio::select! {
+                () = event(self.watched.as_ref()) => {}
+                () = self.look.expired() => return,
+            }
         }
         let burst = self.burst.get_or_insert_with(Burst::begin);
         while Instant::now() < burst.end {
@@ -164,10 +165,12 @@ impl Watch {
         if let Err(error) = result {
             (self.watched, self.burst) = (None, None);
             if is_news {
-                let interval_s = POLL_INTERVAL.as_secs();
-                warning(format_args!("{error}; the files are looked at every {interval_s} s instead"));
+                let (path, interval_s) = (self.paths.first().map(|path| path.display()), POLL_INTERVAL.as_secs());
+                let path = path.map(|path| path.to_string()).unwrap_or_default();
+                warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
             }
         }
+        self.look.set(if self.watched.is_some() { self.interval } else { POLL_INTERVAL });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tells when a thread takes too long for one step, because a file system does not answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -10,46 +10,74 @@ use super::timer::KernelTimer;
 /// How long a step may take. Those that try again what another process prevents end before this.
 const STEP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The watch over one thread.
+/// Looks at one thread, which reads files again and again, each time in one or more steps.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     timer: KernelTimer,
-    /// What is to answer now, and whether it is overdue.
-    step: Mutex<Option<(String, bool)>>,
+    steps: Mutex<Steps>,
+}
+
+#[derive(Debug, Default)]
+struct Steps {
+    /// What is to answer now.
+    subject: Option<String>,
+    /// Whether a step since the last rest was overdue.
+    is_late: bool,
+    /// What was overdue, until all is in time again. So a file system that is slow each time is reported once.
+    silent: Option<String>,
 }
 
 impl Watchdog {
     /// The runtime that this is called in is that of [`Watchdog::overdue`].
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { timer: KernelTimer::new()?, step: Mutex::default() })
+        Ok(Self { timer: KernelTimer::new()?, steps: Mutex::default() })
     }
 
     /// Begins the next step of the thread, for which `subject` is to answer.
     pub(crate) fn begin(&self, subject: fmt::Arguments<'_>) {
-        self.set(Some((subject.to_string(), false)), STEP_TIMEOUT);
+        self.steps().subject = Some(subject.to_string());
+        self.timer.set(STEP_TIMEOUT);
     }
 
     /// The thread waits for what may take any time.
     pub(crate) fn rest(&self) {
-        self.set(None, Duration::ZERO);
-    }
-
-    fn set(&self, next: Option<(String, bool)>, timeout: Duration) {
-        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
-        self.timer.set(timeout);
-        if let Some((subject, true)) = std::mem::replace(&mut *step, next) {
+        let mut steps = self.steps();
+        self.timer.set(Duration::ZERO);
+        steps.subject = None;
+        if !std::mem::take(&mut steps.is_late)
+            && let Some(subject) = steps.silent.take()
+        {
             log(format_args!("{subject} answers again"));
         }
     }
 
-    /// Resolves when a step takes too long, once for each, and returns what does not answer. Cancel-safe.
+    /// Resolves when a step takes too long, and returns what does not answer, as a sentence. Cancel-safe.
     pub(crate) async fn overdue(&self) -> String {
         loop {
             self.timer.expired().await;
-            if let Some((subject, is_overdue)) = self.step.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                *is_overdue = true;
-                return subject.clone();
+            let mut steps = self.steps();
+            steps.is_late |= steps.subject.is_some();
+            if steps.silent.is_none() {
+                steps.silent = steps.subject.clone();
+                if let Some(silence) = steps.silence() {
+                    return silence;
+                }
             }
         }
+    }
+
+    /// Returns what does not answer, as [`Watchdog::overdue`] does.
+    pub(crate) fn silence(&self) -> Option<String> {
+        self.steps().silence()
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Steps {
+    fn silence(&self) -> Option<String> {
+        self.silent.as_ref().map(|subject| format!("{subject} does not answer"))
     }
 }

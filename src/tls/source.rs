@@ -78,6 +78,27 @@ impl CertificateSource {
         }
     }
 
+    /// Takes the permissions of others for the key of a self-signed pair away. Returns what they could do, if they cannot
+    /// any more.
+    pub fn close_key(&self) -> Option<CertificateNotice> {
+        let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
+        let mode = open_mode(&key)?;
+        fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).ok()?;
+        self.is_key_closed().then(|| {
+            CertificateNotice::Warning(format!(
+                "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if \
+                 anyone may have read it, remove the file, and the gateway makes a new key",
+                key.display()
+            ))
+        })
+    }
+
+    /// Returns whether no others than its owner may use the key.
+    pub fn is_key_closed(&self) -> bool {
+        let [_, key] = self.files();
+        open_mode(&key).is_none()
+    }
+
     /// The file that clients can be made to trust; `None` where they may trust the certificate already.
     pub fn trust_anchor(&self) -> Option<PathBuf> {
         match self {
@@ -172,7 +193,7 @@ fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result
         }
         Err(error) => return Err(error),
     };
-    loaded.notices = close_key(&key);
+    loaded.notices = key_exposures(&key).collect();
     let missing: Vec<_> = wanted.iter().filter(|name| !names.contains(name)).map(ToString::to_string).collect();
     let reason = if !missing.is_empty() {
         format!("the last one does not name {}", missing.join(", "))
@@ -186,19 +207,6 @@ fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result
         return Ok(Found::Usable(loaded));
     };
     Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| validity.contains(&now)), names })
-}
-
-/// Takes the permissions of others away. Returns what they could do, and what they still can.
-fn close_key(key: &Path) -> Vec<CertificateNotice> {
-    let closed = open_mode(key).filter(|_| fs::set_permissions(key, Permissions::from_mode(PRIVATE_MODE)).is_ok());
-    let notice = |mode| {
-        CertificateNotice::Warning(format!(
-            "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone may \
-             have read it, remove the file, and the gateway makes a new key",
-            key.display()
-        ))
-    };
-    closed.map(notice).into_iter().chain(key_exposures(key)).collect()
 }
 
 /// Replaces no file before all of them are written, and then the key first, so that no person trusts a certificate that

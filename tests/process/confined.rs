@@ -156,13 +156,13 @@ const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
 #[test]
 fn the_settings_are_followed_and_the_log_says_how() {
     let mut gateway = Gateway::serve().token(&token("a")).after(WITHOUT_INOTIFY).start();
-    gateway.expect_log("the files are looked at every 1 s instead");
+    gateway.expect_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
     assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);
     gateway.disable();
     assert!(refuses(gateway.address()));
-    assert_eq!(gateway.log().matches("are looked at").count(), 1, "{}", gateway.log());
+    assert_eq!(gateway.log().matches("is looked at").count(), 1, "{}", gateway.log());
 }
 
 #[test]

@@ -6,22 +6,70 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
 
 use crate::settings::status_with;
 use crate::support::*;
 
 const SILENT: &str = "does not answer";
 
-/// Starts a gateway whose settings are on a file system of the test; `None` where there can be none.
-fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, HangingFolder)> {
-    let Some(folder) = HangingFolder::with(&enabled(&token("of-the-test"))) else {
+/// Returns a folder with a file of this text, on a file system of the test; `None` where there can be none.
+fn hanging_folder(text: &str, hangs: bool) -> Option<HangingFolder> {
+    let Some(folder) = HangingFolder::with(text) else {
         skip("no file system of a test can be mounted here: this needs root and /dev/fuse");
         return None;
     };
     folder.hang(hangs);
+    Some(folder)
+}
+
+/// Starts a gateway whose settings are in such a folder.
+fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, HangingFolder)> {
+    let folder = hanging_folder(&enabled(&token("of-the-test")), hangs)?;
     let settings = SettingsFile::absent();
-    let script = HangingFolder::mount_at(&settings);
+    let script = HangingFolder::mount_at(settings.path().parent().unwrap());
     Some((builder.stdin(folder.device()).after(&script).spawn_beside(settings), folder))
+}
+
+/// Returns a gateway whose certificate and key are in such a folder, alone, and the path of the file.
+fn with_a_hanging_certificate(hangs: bool) -> Option<(Builder, HangingFolder, String, TempDir)> {
+    let Pair { certificate, key } = Pair::ec();
+    let folder = hanging_folder(&(certificate + &key), hangs)?;
+    let mounted = tempfile::tempdir().unwrap();
+    let file = mounted.path().join("user_settings.py").display().to_string();
+    let builder = Gateway::serve().https().listen(free_address()).arguments(["--tls-cert", &file, "--tls-key", &file]);
+    let builder = builder.stdin(folder.device()).after(&HangingFolder::mount_at(mounted.path()));
+    Some((builder, folder, file, mounted))
+}
+
+#[test]
+fn a_certificate_that_does_not_answer_hides_no_change_of_the_settings() {
+    let Some((builder, folder, file, _mounted)) = with_a_hanging_certificate(false) else { return };
+    let mut gateway = builder.start();
+    folder.hang(true);
+    gateway.signal(Signal::HUP);
+    gateway.expect_log(&format!("{file} {SILENT}"));
+    gateway.disable();
+    assert!(refuses(gateway.address()));
+    gateway.enable("of-the-test");
+    gateway.terminate();
+    folder.hang(false);
+}
+
+#[test]
+fn an_api_that_is_switched_on_while_the_certificate_does_not_answer_says_so() {
+    let Some((builder, folder, file, _mounted)) = with_a_hanging_certificate(true) else { return };
+    let mut gateway = builder.no_settings().start_disabled();
+    gateway.settings.write(&enabled(&token("of-the-test")));
+    for _ in 0..2 {
+        let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(&file) && reason.ends_with(SILENT), "{reason}");
+        gateway.disable();
+        gateway.settings.write(&enabled(&token("of-the-test")));
+    }
+    folder.hang(false);
+    gateway.wait_listening();
+    gateway.terminate();
 }
 
 #[test]
@@ -88,6 +136,8 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
         let mut gateway = Gateway::serve().arguments(arguments).piped_stdin().spawn();
         eventually_handles_signals(&gateway);
         gateway.stats();
+        let has_sockets = || fs::read_dir(directory.path()).unwrap().next().is_some();
+        eventually("the first socket", || has_sockets().then_some(()));
         if by_stdin {
             gateway.close_stdin();
         } else {
@@ -95,6 +145,7 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
         }
         let stdout = gateway.finish(0).stdout;
         assert!(stdout.lines().last().unwrap().contains("stopped") && !stdout.contains("listening"), "{stdout}");
+        assert!(!has_sockets(), "{option}");
     }
 }
 
@@ -231,11 +282,21 @@ fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
 /// Each wake-up takes power. Nothing is due but the look at the files. Other programs may make the first spans uneven.
 #[test]
 fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
-    let settings = SettingsFile::absent();
-    let (busy, folder) = (std::env::temp_dir(), settings.path().parent().unwrap().display().to_string());
-    let script = with_mounts(&format!("mount -t tmpfs none {} && mkdir -p {folder}", busy.display()));
-    let gateway = Gateway::serve().no_settings().after(&script).spawn_beside(settings);
-    eventually_handles_signals(&gateway);
+    for serves in [false, true] {
+        let settings = SettingsFile::absent();
+        let (busy, folder) = (std::env::temp_dir(), settings.path().parent().unwrap().display().to_string());
+        let mut script = format!("mount -t tmpfs none {} && mkdir -p {folder}", busy.display());
+        if serves {
+            let [open, token] = ["OPEN_REST_API = True", "TOKEN = \\\"of-the-test\\\""];
+            script += &format!(" && (echo {open}; echo {token}) > {folder}/user_settings.py");
+        }
+        let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).spawn_beside(settings);
+        eventually_idles(&gateway);
+    }
+}
+
+fn eventually_idles(gateway: &Gateway) {
+    eventually_handles_signals(gateway);
     let waits = || {
         let tasks = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
         let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());

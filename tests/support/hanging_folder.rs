@@ -9,8 +9,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::geteuid;
 
-use super::settings_file::SettingsFile;
-
 /// The node of the file. That of the folder is 1.
 const FILE: u64 = 2;
 
@@ -59,9 +57,9 @@ impl HangingFolder {
         self.device.try_clone().unwrap()
     }
 
-    /// Returns a script that mounts the folder in the place of that of the settings, for the process that follows it.
-    pub(crate) fn mount_at(settings: &SettingsFile) -> String {
-        let folder = settings.path().parent().map(Path::display).unwrap();
+    /// Returns a script that mounts the folder here, for the process that follows it.
+    pub(crate) fn mount_at(folder: &Path) -> String {
+        let folder = folder.display();
         format!(
             "exec unshare --mount sh -c 'mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 test {folder} && \
              exec \"$@\" </dev/null' sh \"$@\""

@@ -36,6 +36,7 @@ pub(super) struct Listener {
     /// The endpoint in force: an address, the port that the kernel chose, the path of `ipc://*`.
     pub(super) endpoint: Endpoint,
     /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
+    #[allow(dead_code, reason = "it lives as long as the listener")]
     pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,

@@ -14,7 +14,6 @@ use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::{Poller, Ready};
 use crate::sys::log::{log, warning};
-use crate::sys::unix_listener::UnixListener;
 use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
     Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole,
@@ -95,11 +94,6 @@ impl Server {
     pub(in crate::bus) fn endpoints(&self, roles: &[SocketRole]) -> impl Iterator<Item = &Endpoint> {
         let listeners = self.listeners.all.iter().filter(|listener| roles.contains(&listener.peers));
         listeners.map(|listener| &listener.endpoint)
-    }
-
-    /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
-    pub(in crate::bus) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.listeners.all.iter_mut().filter_map(|listener| listener.ipc.take()).collect()
     }
 
     pub(in crate::bus) fn most_subscribers(&self) -> usize {
