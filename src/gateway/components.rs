@@ -60,8 +60,7 @@ impl Components {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let bus = self.bus.counters();
-        let workers = self.workers.counters();
+        let (bus, workers) = (self.bus.counters(), self.workers.counters());
         let connections = workers.connections();
         let WorkerCounters { http, failed_handshakes, bytes_in, bytes_out, connections_accepted, .. } = workers;
         let HttpCounters { answers, refused, unknown_topics } = &*http;

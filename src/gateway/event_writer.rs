@@ -77,11 +77,7 @@ impl EventQueue {
         self.is_ended = subject == Subject::End;
         self.bytes += line.len();
         self.events.push_back((subject, line));
-        while self.events.len() > WAITING_EVENTS || self.bytes > WAITING_BYTES {
-            if !self.drop_one() {
-                return;
-            }
-        }
+        while (self.events.len() > WAITING_EVENTS || self.bytes > WAITING_BYTES) && self.drop_one() {}
     }
 
     fn subject(&mut self, event: &Event<'_>) -> Subject {

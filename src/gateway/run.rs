@@ -17,7 +17,7 @@ use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files, TAKEN_TIMEOUT};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
-use crate::gateway::signals::{SignalAction, Signals, WatchedParent, or_never};
+use crate::gateway::signals::{SignalAction, Signals, or_never};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
@@ -47,10 +47,7 @@ pub(crate) fn run(
     config.divide_descriptors()?;
     event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
         tokio::spawn(MEMORY.return_after_falls());
-        // The parent may end at any time, so it is watched first.
-        let mut parent = WatchedParent::watch(config.watch_parent, config.watch_stdin)?;
-        let signals = Signals::install(config.stops_at_hangup);
-        let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
+        let mut signals = Signals::install(&config)?;
         check_io(config.server.io)?;
         let ready = Arc::new(ReadyReporter::new(Arc::clone(emit)));
         let drain_timeout = config.drain_timeout;
@@ -63,12 +60,11 @@ pub(crate) fn run(
             tokio::select! {
                 started = &mut start => {
                     let mut gateway = started?;
-                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut parent, &mut signals).await };
+                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut signals).await };
                     gateway.stop(&mut signals, ran.as_ref().err()).await;
                     return ran;
                 }
                 () = or_never(stop_at.map(sleep_until)) => break,
-                () = parent.reached(), if stop_at.is_none() => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
                 action = signals.next() => match action {
                     SignalAction::Stop if stop_at.is_some() => break,
                     SignalAction::Stop => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
@@ -127,8 +123,8 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
-    async fn run(&mut self, parent: &mut WatchedParent, signals: &mut Signals) -> Result<(), Failure> {
+    /// Follows the settings and the signals until one asks to stop.
+    async fn run(&mut self, signals: &mut Signals) -> Result<(), Failure> {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
@@ -147,7 +143,6 @@ impl Gateway {
                     }
                     SignalAction::Reload => self.files.reload.send_replace(()),
                 },
-                () = parent.reached() => return Ok(()),
                 _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
                 _ = &mut bus_started, if !accepts_inherited => {
                     self.components.workers.accept_inherited();

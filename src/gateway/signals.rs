@@ -12,6 +12,7 @@ use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
 use crate::sys::log::log;
 use crate::sys::process::{ParentEnd, is_ignored};
@@ -24,8 +25,14 @@ const STDIN_BYTES: usize = 64 * 1024;
 /// The pause before each further read, so that an input without an end, such as /dev/zero, takes no processor time.
 const STDIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The signals that the process handles (signal(7)), and what each asks for. The first two are SIGTERM and SIGINT.
-pub(super) struct Signals(Vec<(Signal, SignalAction)>);
+/// What steers the process.
+pub(super) struct Signals {
+    /// The signals that the process handles (signal(7)), and what each asks for. The first two are SIGTERM and SIGINT.
+    actions: Vec<(Signal, SignalAction)>,
+    parent: Option<ParentEnd>,
+    /// Resolves when standard input has ended.
+    stdin: Option<oneshot::Receiver<()>>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
@@ -37,9 +44,16 @@ pub(super) enum SignalAction {
 }
 
 impl Signals {
-    /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop
-    /// if `stops_at_hangup` and unless the process ignores it.
-    pub(super) fn install(stops_at_hangup: bool) -> io::Result<Self> {
+    /// Watches the parent and standard input, if that is asked for, and installs the handlers. From then on these signals
+    /// no longer end the process. SIGHUP asks to reload, or to stop if the configuration says so and unless the process
+    /// ignores it.
+    pub(super) fn install(config: &GatewayConfig) -> Result<Self, Failure> {
+        // The parent may end at any time, so it is watched first.
+        let parent = config.watch_parent.then(ParentEnd::watch).transpose();
+        let parent = parent.map_err(Failure::cannot("watch the parent"))?;
+        let stdin = config.watch_stdin.then(|| on_thread("stdin", || read_to_end(&io::stdin()))).transpose();
+        let stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
+        let stops_at_hangup = config.stops_at_hangup;
         let hangup = SignalKind::hangup();
         let at_hangup = if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload };
         let mut actions = vec![
@@ -51,51 +65,45 @@ impl Signals {
         if !(stops_at_hangup && is_ignored(hangup.as_raw_value())) {
             actions.push((hangup, at_hangup));
         }
-        actions.into_iter().map(|(kind, action)| Ok((signal(kind)?, action))).collect::<io::Result<_>>().map(Self)
+        let actions = actions.into_iter().map(|(kind, action)| Ok((signal(kind)?, action)));
+        let actions = actions.collect::<io::Result<_>>().map_err(Failure::cannot("handle signals"))?;
+        Ok(Self { actions, parent, stdin })
     }
 
+    /// Waits for what is asked for next. Cancel-safe.
     pub(super) async fn next(&mut self) -> SignalAction {
-        self.next_of(usize::MAX).await
+        let Self { actions, parent, stdin } = self;
+        let stop_after = |ended| {
+            log(format_args!("{ended} ended, so the gateway stops"));
+            SignalAction::Stop
+        };
+        let action = tokio::select! {
+            action = next_of(actions, usize::MAX) => action,
+            _ = or_never(stdin.as_mut()) => stop_after("stdin"),
+            () = or_never(parent.as_ref().map(ParentEnd::reached)) => stop_after("the parent"),
+        };
+        if action == SignalAction::Stop {
+            // The end of the parent is no second request.
+            (self.parent, self.stdin) = (None, None);
+        }
+        action
     }
 
     /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second
     /// one asks for no more than the first.
     pub(super) async fn stop(&mut self) {
-        self.next_of(2).await;
-    }
-
-    async fn next_of(&mut self, first: usize) -> SignalAction {
-        poll_fn(|context| {
-            let mut signals = self.0.iter_mut().take(first);
-            let came = signals.find_map(|(signal, action)| signal.poll_recv(context).is_ready().then_some(*action));
-            came.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        next_of(&mut self.actions, 2).await;
     }
 }
 
-/// What a parent can ask for by its own end.
-pub(super) struct WatchedParent {
-    parent: Option<ParentEnd>,
-    stdin: Option<oneshot::Receiver<()>>,
-}
-
-impl WatchedParent {
-    /// Watches what is asked for.
-    pub(super) fn watch(parent: bool, stdin: bool) -> Result<Self, Failure> {
-        let parent = parent.then(ParentEnd::watch).transpose().map_err(Failure::cannot("watch the parent"))?;
-        let stdin = stdin.then(watch_stdin).transpose().map_err(Failure::cannot("watch standard input"))?;
-        Ok(Self { parent, stdin })
-    }
-
-    /// Resolves when the parent or standard input has ended, and logs which. It is called no more then. Cancel-safe.
-    pub(super) async fn reached(&mut self) {
-        let ended = tokio::select! {
-            _ = or_never(self.stdin.as_mut()) => "stdin",
-            () = or_never(self.parent.as_ref().map(ParentEnd::reached)) => "the parent",
-        };
-        log(format_args!("{ended} ended, so the gateway stops"));
-    }
+/// Waits for one of the `first` signals.
+async fn next_of(actions: &mut [(Signal, SignalAction)], first: usize) -> SignalAction {
+    poll_fn(|context| {
+        let mut signals = actions.iter_mut().take(first);
+        let came = signals.find_map(|(signal, action)| signal.poll_recv(context).is_ready().then_some(*action));
+        came.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }
 
 pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
@@ -105,15 +113,9 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
-/// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made
-/// non-blocking.
-fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
-    on_thread("stdin", || read_to_end(&io::stdin()))
-}
-
-/// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,
-/// since it shares the open file description: then this waits until the stream is readable.
+/// Reads and drops until the end, or until an error that will not pass. The stream may be a file, or a terminal that
+/// other processes share, and must then not be made non-blocking. Another process may have made it so, since it shares
+/// the open file description: then this waits until the stream is readable.
 fn read_to_end(stream: &impl AsFd) {
     let mut dropped = vec![0; STDIN_BYTES];
     let mut read_bytes: usize = 0;

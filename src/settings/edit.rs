@@ -3,8 +3,8 @@
 //! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. Otherwise an
 //! assignment at the end of the file takes its place, which counts for the gateway and where the file is executed.
 
-use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
-use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};
+use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, walk_expr};
+use ruff_python_ast::{Expr, ExprContext, Identifier, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::access::{Access, DisabledReason};
@@ -26,7 +26,7 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     for (name, value) in [("OPEN_REST_API", open), ("TOKEN", makes_token.then(|| format!("\"{token}\"")))] {
         let Some(value) = value else { continue };
         let (_, module) = parsed(&edited)?;
-        match LastBinding::find(name, module.suite()) {
+        match last_value(name, module.suite()) {
             Some(range) => {
                 let [start, end] = [range.start(), range.end()].map(|at| encoding::offset_in_file(&edited, at.into()));
                 edited.splice(start..end, value.into_bytes());
@@ -46,90 +46,45 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     Ok(Some(edited))
 }
 
-/// Finds the last binding of a name, in the order of the text.
-struct LastBinding<'n> {
-    name: &'n str,
-    /// The place of the value, if a statement of the module assigns it to the name alone.
-    assigned: Option<TextRange>,
-    /// The visited statement is in a function or a class. What these bind is another name, unless they declare it
-    /// `global`.
-    is_inner: bool,
-}
-
-impl LastBinding<'_> {
-    fn find(name: &str, module: &[Stmt]) -> Option<TextRange> {
-        let mut last = LastBinding { name, assigned: None, is_inner: false };
-        for statement in module {
-            last.visit_stmt(statement);
-            let assigned = match statement {
-                Stmt::Assign(assign) => {
-                    assign.targets.first().filter(|_| assign.targets.len() == 1).zip(Some(&assign.value))
-                }
-                Stmt::AnnAssign(assign) => Some(&*assign.target).zip(assign.value.as_ref()),
-                _ => None,
-            };
-            let is_name = |target: &Expr| target.as_name_expr().is_some_and(|target| target.id == *name);
-            if let Some((_, value)) = assigned.filter(|(target, _)| is_name(target)) {
-                last.assigned = Some(value.range());
-            }
-        }
-        last.assigned
-    }
-
-    fn visit_names<'a>(&mut self, names: impl IntoIterator<Item = &'a Identifier>) {
-        if !self.is_inner && names.into_iter().any(|name| name.as_str() == self.name) {
-            self.assigned = None;
-        }
-    }
-}
-
-impl<'a> Visitor<'a> for LastBinding<'_> {
-    fn visit_stmt(&mut self, statement: &'a Stmt) {
-        let was_inner = self.is_inner;
-        match statement {
-            Stmt::FunctionDef(function) => self.visit_names([&function.name]),
-            Stmt::ClassDef(class) => self.visit_names([&class.name]),
-            Stmt::Global(global) => {
-                self.is_inner = false;
-                self.visit_names(&global.names);
+/// Returns the place of the value that the last binding of a name gives it, if a statement of the module assigns it to
+/// the name alone.
+fn last_value(name: &str, module: &[Stmt]) -> Option<TextRange> {
+    for statement in module.iter().rev() {
+        let assigned = match statement {
+            Stmt::Assign(assign) => {
+                assign.targets.first().filter(|_| assign.targets.len() == 1).zip(Some(&assign.value))
             }
             // An annotation without a value binds nothing.
-            Stmt::AnnAssign(assign) if assign.value.is_none() => return,
-            _ => {}
+            Stmt::AnnAssign(assign) if assign.value.is_none() => continue,
+            Stmt::AnnAssign(assign) => Some(&*assign.target).zip(assign.value.as_ref()),
+            _ => None,
+        };
+        let is_name = |target: &Expr| target.as_name_expr().is_some_and(|target| target.id == *name);
+        if let Some((_, value)) = assigned.filter(|(target, _)| is_name(target)) {
+            return Some(value.range());
         }
-        self.is_inner = was_inner || matches!(statement, Stmt::FunctionDef(_) | Stmt::ClassDef(_));
-        walk_stmt(self, statement);
-        self.is_inner = was_inner;
+        let mut binding = Binding { name, is_found: false };
+        binding.visit_stmt(statement);
+        if binding.is_found {
+            return None;
+        }
     }
+    None
+}
 
+/// Finds whether a statement may bind a name. What a function, a class or an object has under the same name counts too.
+struct Binding<'n> {
+    name: &'n str,
+    is_found: bool,
+}
+
+impl<'a> SourceOrderVisitor<'a> for Binding<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
-        if let Expr::Name(name) = expr
-            && name.ctx != ExprContext::Load
-            && name.id == *self.name
-            && !self.is_inner
-        {
-            self.assigned = None;
-        }
+        self.is_found |= expr.as_name_expr().is_some_and(|it| it.ctx != ExprContext::Load && it.id == *self.name);
         walk_expr(self, expr);
     }
 
-    fn visit_alias(&mut self, alias: &'a Alias) {
-        self.visit_names([alias.asname.as_ref().unwrap_or(&alias.name)]);
-    }
-
-    fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
-        let ExceptHandler::ExceptHandler(caught) = handler;
-        self.visit_names(&caught.name);
-        walk_except_handler(self, handler);
-    }
-
-    fn visit_pattern(&mut self, pattern: &'a Pattern) {
-        match pattern {
-            Pattern::MatchAs(captured) => self.visit_names(&captured.name),
-            Pattern::MatchStar(captured) => self.visit_names(&captured.name),
-            Pattern::MatchMapping(captured) => self.visit_names(&captured.rest),
-            _ => {}
-        }
-        walk_pattern(self, pattern);
+    fn visit_identifier(&mut self, identifier: &'a Identifier) {
+        self.is_found |= identifier.as_str() == self.name;
     }
 }

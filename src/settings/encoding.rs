@@ -65,19 +65,22 @@ impl SourceEncoding {
 
 /// Returns the text of the file without a byte order mark and with every newline as `\n`, as Python reads it.
 pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
-    let unmarked = source.strip_prefix(BYTE_ORDER_MARK);
-    let bytes = unmarked.unwrap_or(source);
+    let bytes = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
+    let fault_at = |offset, what| {
+        let before = String::from_utf8_lossy(bytes.get(..offset).unwrap_or(bytes));
+        Err(SettingsFault::after(&newlines(&before), what))
+    };
     if let Some(nul) = bytes.iter().position(|&byte| byte == 0) {
-        return Err(fault_at(bytes, nul, "a NUL byte"));
+        return fault_at(nul, "a NUL byte");
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {
-        return Err(fault_at(bytes, 0, "an unexpected character"));
+        return fault_at(0, "an unexpected character");
     }
     let text = match declared(source)? {
         SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
         SourceEncoding::AsciiAlone { what, has_escapes } => {
             match bytes.iter().position(|&byte| !byte.is_ascii() || has_escapes && byte == ESCAPE) {
-                Some(at) => return Err(fault_at(bytes, at, what)),
+                Some(at) => return fault_at(at, what),
                 None => String::from_utf8_lossy(bytes).into_owned(),
             }
         }
@@ -133,13 +136,6 @@ pub(super) fn newline(source: &[u8]) -> &'static str {
 
 fn newlines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
-}
-
-fn fault_at(bytes: &[u8], offset: usize, what: &'static str) -> SettingsFault {
-    let before = bytes.get(..offset);
-    debug_assert!(before.is_some(), "a fault lies within the file");
-    let before = String::from_utf8_lossy(before.unwrap_or(bytes));
-    SettingsFault::after(&newlines(&before), what)
 }
 
 /// Finds the encoding that a comment declares, on the first line, or on the second after a line without code.

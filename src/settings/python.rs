@@ -156,19 +156,17 @@ fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
     }
     let source = text.get(string.range.start().into()..string.range.end().into());
     debug_assert!(source.is_some(), "the parser gives ranges of the text that it parsed");
-    let mut rest = source.unwrap_or_default();
-    while let Some((_, escape)) = rest.split_once('\\') {
-        let mut chars = escape.chars();
+    let mut chars = source.unwrap_or_default().chars();
+    while chars.any(|c| c == '\\') {
         let digits = match chars.next() {
-            Some('u') => escape.get(1..5),
-            Some('U') => escape.get(1..9),
+            Some('u') => chars.as_str().get(..4),
+            Some('U') => chars.as_str().get(..8),
             _ => None,
         };
         let code_point = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         if code_point.is_some_and(|code_point| (0xD800..0xE000).contains(&code_point)) {
             return true;
         }
-        rest = chars.as_str();
     }
     false
 }
