@@ -23,8 +23,7 @@ use crate::sys::unix_listener::remove_files;
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
 
-/// The most of the drain time that is reserved for what follows the time of the bus: its thread is joined, and the last
-/// event is written. A tenth of the drain time is reserved if that is less.
+/// The most of the drain time, and a tenth at most, that is reserved for what follows: the last event is written.
 const END: Duration = Duration::from_millis(100);
 
 /// The time in which connections that are cut off at the end must be closed.

@@ -12,16 +12,14 @@ use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
-/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard
-/// streams and the settings file.
+/// Descriptors for other things than connections with one worker: listeners, ring, bus, standard streams and settings.
 const OTHER_DESCRIPTORS: u64 = 40;
 
 /// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and
 /// for each end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and as many as the fewest peers in
-/// any case.
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus, but never fewer than the fewest peers.
 const PEER_DIVISOR: u64 = 5;
 const FEWEST_PEERS: u64 = 24;
 
@@ -60,10 +58,9 @@ impl GatewayConfig {
             || self.server.inherited.iter().any(|socket| socket.address.is_tcp())
     }
 
-    /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the
-    /// bound endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be
-    /// opened. Some libraries panic if they get none, so it is checked first that those can be opened that the gateway
-    /// needs without any client.
+    /// Raises the soft limit of descriptors as far as needed and possible, and divides it between peers of the bus and
+    /// connections. Some libraries panic if they get none, so it is checked first that those can be opened that the
+    /// gateway needs without any client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();

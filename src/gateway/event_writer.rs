@@ -8,8 +8,7 @@ use std::time::Duration;
 use crate::gateway::events::{Event, EventSink};
 use crate::sys::writer::{StreamWriter, WaitingLines};
 
-/// The number of events that may wait for a parent that reads slowly. If more wait, those are dropped that a later one
-/// replaces.
+/// The number of events that may wait for a slow parent. If more wait, those are dropped that a later one replaces.
 const WAITING_EVENTS: usize = 1024;
 
 /// The bound on the bytes of these events. A usual event has 100 bytes, and `stats` 600.

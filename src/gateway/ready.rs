@@ -12,8 +12,7 @@ use crate::message::publish::{Publish, Unavailable};
 pub(super) struct ReadyReporter {
     emit: EventSink,
     state: Mutex<ReadyState>,
-    /// Notified when the gateway listens and every endpoint is connected, which may be later than `ready`. For one task
-    /// at a time.
+    /// Notified when the gateway listens and every endpoint is connected, maybe later than `ready`. For one task.
     pub(super) completed: Notify,
 }
 
@@ -35,8 +34,7 @@ impl ReadyReporter {
         Self { emit, state: Mutex::new(state), completed: Notify::new() }
     }
 
-    /// Tells which publisher takes the messages, and whether the bus has bound endpoints: it reports nothing about
-    /// those.
+    /// Tells which publisher takes the messages, and whether the bus has bound endpoints, which it never reports.
     pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
         self.update(|state| {
             state.publisher = Some(publisher);

@@ -28,9 +28,8 @@ use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
-/// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets. Until then
-/// connections wait in the backlog, from where a gateway that this one replaces may accept them. They are not answered
-/// 503, and no hub misses their messages.
+/// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets, so that none of
+/// these connections is answered 503. A gateway that this one replaces may accept them meanwhile.
 const BUS_START: Duration = Duration::from_secs(1);
 
 /// How long a stop waits, at most, until what was made is undone: a start that is not complete, and the files of Unix
@@ -91,8 +90,8 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Asks whatever can refuse the start before it binds an endpoint of the bus. So a gateway that is
-    /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
+    /// Binds the endpoints of the bus last: a gateway that is started a second time by mistake, and finds the port of the
+    /// first one taken, has not touched anything else.
     async fn start(
         config: Arc<GatewayConfig>,
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,

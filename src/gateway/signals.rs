@@ -18,8 +18,7 @@ use crate::sys::log::log;
 use crate::sys::process::{ParentEnd, is_ignored};
 use crate::sys::timed_join::on_thread;
 
-/// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it
-/// at all writes less.
+/// The bytes of standard input that are read without a pause. A parent that writes to it at all writes less.
 const STDIN_BYTES: usize = 64 * 1024;
 
 /// The pause before each further read, so that an input without an end, such as /dev/zero, takes no processor time.

@@ -111,8 +111,7 @@ impl WatchedSettings {
         self.warnings = warnings;
     }
 
-    /// Returns the file in which a command can switch the API on; `None` if there are no settings so far that could be
-    /// understood.
+    /// Returns the file in which a command can switch the API on, if its settings could be understood once.
     pub(super) fn to_switch_on(&self) -> Option<&Path> {
         self.path.as_deref().filter(|_| self.in_force.is_some())
     }

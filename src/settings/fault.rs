@@ -6,6 +6,7 @@ use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{LexicalErrorType, ParseError, ParseErrorType};
 
 pub(super) const CANNOT_ASSIGN: &str = "cannot assign to this expression";
+const UNTERMINATED: &str = "unterminated string";
 
 /// Why a settings file is refused, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +36,18 @@ impl SettingsFault {
     }
 
     pub(super) fn of_parser(text: &str, error: &ParseError) -> Self {
+        let start = error.location.start();
+        let line = text.get(start.into()..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let what = match syntax(&error.error) {
+            UNTERMINATED if line.contains(is_typographic_quote) => {
+                "unterminated string: a typographic quote does not end it"
+            }
+            what => what,
+        };
         let tokens = match error.error {
             ParseErrorType::ExpectedToken { expected, found } => Some([expected, found]),
             _ => None,
         };
-        let start = error.location.start();
-        let mut what = syntax(&error.error);
-        let line = text.get(start.into()..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-        if error.error == ParseErrorType::Lexical(LexicalErrorType::UnclosedStringError)
-            && line.contains(is_typographic_quote)
-        {
-            what = "unterminated string: a typographic quote does not end it";
-        }
         Self { tokens, ..Self::at(text, start, what) }
     }
 }
@@ -70,11 +71,26 @@ fn is_typographic_quote(character: char) -> bool {
 
 /// Says what an error of the parser means. Some texts of the parser itself quote the source.
 fn syntax(error: &ParseErrorType) -> &'static str {
+    use LexicalErrorType as Lexical;
     match error {
-        ParseErrorType::Lexical(LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_))
+        ParseErrorType::Lexical(Lexical::FStringError(_) | Lexical::TStringError(_))
         | ParseErrorType::FStringError(_)
         | ParseErrorType::TStringError(_) => "invalid syntax in an f-string",
-        ParseErrorType::Lexical(error) => lexical(error),
+        ParseErrorType::Lexical(error) => match error {
+            Lexical::UnclosedStringError => UNTERMINATED,
+            Lexical::UnrecognizedToken { tok } if is_typographic_quote(*tok) => {
+                "a typographic quote; write \" in its place"
+            }
+            Lexical::UnicodeError | Lexical::MissingUnicodeLbrace | Lexical::MissingUnicodeRbrace => {
+                "an escape in a string that is no character"
+            }
+            Lexical::IndentationError => "the indentation matches no outer level",
+            Lexical::UnrecognizedToken { .. } => "an unexpected character",
+            Lexical::InvalidByteLiteral => "bytes may hold ASCII characters only",
+            Lexical::LineContinuationError => "an unexpected character after a line continuation",
+            Lexical::Eof => "unexpected end of the file",
+            _ => "invalid syntax",
+        },
         ParseErrorType::UnexpectedIndentation => "unexpected indent",
         ParseErrorType::SimpleStatementsOnSameLine | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
             "invalid syntax: two statements on one line"
@@ -87,24 +103,6 @@ fn syntax(error: &ParseErrorType) -> &'static str {
         ParseErrorType::OtherError(text) if text.starts_with("Expected an indented block") => {
             "expected an indented block"
         }
-        _ => "invalid syntax",
-    }
-}
-
-fn lexical(error: &LexicalErrorType) -> &'static str {
-    match error {
-        LexicalErrorType::UnclosedStringError => "unterminated string",
-        LexicalErrorType::UnrecognizedToken { tok } if is_typographic_quote(*tok) => {
-            "a typographic quote; write \" in its place"
-        }
-        LexicalErrorType::UnicodeError
-        | LexicalErrorType::MissingUnicodeLbrace
-        | LexicalErrorType::MissingUnicodeRbrace => "an escape in a string that is no character",
-        LexicalErrorType::IndentationError => "the indentation matches no outer level",
-        LexicalErrorType::UnrecognizedToken { .. } => "an unexpected character",
-        LexicalErrorType::InvalidByteLiteral => "bytes may hold ASCII characters only",
-        LexicalErrorType::LineContinuationError => "an unexpected character after a line continuation",
-        LexicalErrorType::Eof => "unexpected end of the file",
         _ => "invalid syntax",
     }
 }

@@ -40,6 +40,7 @@ fn the_value_is_replaced_and_nothing_else() {
             "TOKEN = 'a'\ndef f(OPEN_REST_API):\n    OPEN_REST_API = 1\nclass C:\n    import OPEN_REST_API\nOPEN_REST_API = True\n"
                 .into(),
         ),
+        ("OPEN_REST_API = 0\nTOKEN = 'a'\nif OPEN_REST_API: x\n", "OPEN_REST_API = True\nTOKEN = 'a'\nif OPEN_REST_API: x\n".into()),
         // A name that is used, or of another place, is not bound.
         (
             "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\n",
@@ -102,6 +103,8 @@ fn a_name_that_is_bound_otherwise_is_assigned_at_the_end() {
         "OPEN_REST_API = False\nclass C:\n    def f():\n        global OPEN_REST_API\n        OPEN_REST_API = 1",
         "OPEN_REST_API = False\nif x:\n    def OPEN_REST_API(): pass",
         "'''\nOPEN_REST_API = False\n'''",
+        "OPEN_REST_API = False\nx.OPEN_REST_API = 1",
+        "OPEN_REST_API = False\ndef f(OPEN_REST_API): pass",
     ] {
         let source = format!("TOKEN = 'a'\n{source}");
         let on = switched(&source, true).unwrap().unwrap();
