@@ -52,37 +52,31 @@ pub struct Timeouts {
 }
 
 /// Why and until when a connection is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The REST API was switched off.
-    Off {
-        /// When it was switched off.
-        since: Duration,
-    },
-    /// The gateway stops.
-    Stop {
-        /// When it was asked to.
-        began: Duration,
-        /// When connections are cut off.
-        cut_off: Duration,
-    },
-    /// The time is over.
-    CutOff,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// When the REST API was switched off, or the gateway was asked to stop.
+    pub since: Duration,
+    /// When connections are cut off, if the gateway stops.
+    pub cut_off: Option<Duration>,
 }
 
 impl Ending {
+    /// Returns whether the time is over.
+    pub fn is_cut_off(self, now: Duration) -> bool {
+        self.cut_off.is_some_and(|cut_off| now >= cut_off)
+    }
+
     /// Returns until when the client may begin a request, where its first one comes by a connection that was accepted
-    /// then. Another process goes on accepting from an inherited socket,
-    /// so a client whose connection is closed without an answer would see a failure where it sees none otherwise.
+    /// then. Another process goes on accepting from an inherited socket, so a client whose connection is closed without
+    /// an answer would see a failure where it sees none otherwise.
     fn grace(self, accepted: Option<Duration>, is_inherited: bool) -> Duration {
-        match self {
-            Self::Off { since } => since + OFF_GRACE,
-            Self::Stop { began, cut_off } if is_inherited => {
+        match self.cut_off {
+            None => self.since + OFF_GRACE,
+            Some(cut_off) if is_inherited => {
                 let divisor = if accepted.is_some() { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
-                began + cut_off.saturating_sub(began) / divisor
+                self.since + cut_off.saturating_sub(self.since) / divisor
             }
-            Self::Stop { began, .. } => accepted.map_or(began, |accepted| accepted.max(began)) + STOP_GRACE,
-            Self::CutOff => Duration::ZERO,
+            Some(_) => accepted.unwrap_or_default().max(self.since) + STOP_GRACE,
         }
     }
 }
@@ -142,7 +136,7 @@ impl Timing {
         now: Duration,
         has_unread: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Step, E> {
-        if at.ending == Some(Ending::CutOff) {
+        if at.ending.is_some_and(|ending| ending.is_cut_off(now)) {
             return Ok(Step::CutOff);
         }
         let may_have_begun = at.ending.is_some() && at.is_within_record && at.waiting.is_for_request();
@@ -202,7 +196,6 @@ mod tests {
     use super::*;
 
     const TIMEOUTS: Timeouts = Timeouts { head: s(10.0), body: s(30.0), idle: s(75.0) };
-    const STOP: Ending = Ending::Stop { began: Duration::ZERO, cut_off: s(5.0) };
 
     const fn s(seconds: f64) -> Duration {
         Duration::from_millis((seconds * 1_000.0) as u64)
@@ -222,14 +215,14 @@ mod tests {
     #[test]
     fn each_position_has_its_step_at_each_time() {
         use Waiting::{Another, Body, First, Head};
-        let off = Ending::Off { since: Duration::ZERO };
+        let ending = |cut_off: Option<f64>| Some(Ending { since: Duration::ZERO, cut_off: cut_off.map(s) });
         for (waiting, due) in [(First, 10.0), (Another, 75.0), (Head, 10.0), (Body, 30.0)] {
             for (ending, is_inherited, grace) in [
                 (None, false, None),
-                (Some(off), false, Some(1.0)),
-                (Some(STOP), false, Some(0.1)),
-                (Some(STOP), true, Some(if waiting == First { 2.5 } else { 0.5 })),
-                (Some(Ending::CutOff), true, None),
+                (ending(None), false, Some(1.0)),
+                (ending(Some(1_000.0)), false, Some(0.1)),
+                (ending(Some(5.0)), true, Some(if waiting == First { 2.5 } else { 0.5 })),
+                (ending(Some(0.05)), true, None),
             ] {
                 for is_within_record in [false, true] {
                     let at = Position { ending, is_inherited, is_within_record, ..position(waiting) };
@@ -247,7 +240,8 @@ mod tests {
                     ] {
                         let mut timing = Timing::default();
                         step(&mut timing, at, Duration::ZERO, false);
-                        let expected = if ending == Some(Ending::CutOff) { Step::CutOff } else { expected };
+                        let is_cut_off = ending.and_then(|ending| ending.cut_off).is_some_and(|at| at <= s(now));
+                        let expected = if is_cut_off { Step::CutOff } else { expected };
                         assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{at:?} {now} {has_unread}");
                     }
                 }

@@ -189,7 +189,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut due = worker.now() + worker.shared.timeouts.body;
         let mut flushed = pin!(self.stream.flush());
         loop {
-            if handle.ending(worker) == Some(Ending::CutOff) {
+            if handle.ending(worker).is_some_and(|ending| ending.is_cut_off(worker.now())) {
                 return Ok(false);
             }
             handle.is_unseen.set(false);

@@ -15,7 +15,7 @@ use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
-use crate::server::shared::{Mode, Shared, TopicSink, WorkerContext, WorkerPublisher};
+use crate::server::shared::{Mode, Opened, Shared, TopicSink, WorkerContext, WorkerPublisher};
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -87,7 +87,7 @@ impl WorkerPool {
         let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accepts_inherited, follow_inherited) = watch::channel(false);
-        let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
+        let (mode, follow_mode) = watch::channel(Mode::Closed { since: tokio::time::Instant::now() });
         let refused = Arc::new(Notify::new());
         let shared = Shared {
             timeouts: config.timeouts,
@@ -127,7 +127,7 @@ impl WorkerPool {
 
     /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
-        self.mode.send_replace(Mode::Open { listening, token, tls });
+        self.mode.send_replace(Mode::Open(Opened { listening, token, tls }));
     }
 
     /// Accepts connections from the inherited sockets too.
@@ -137,7 +137,7 @@ impl WorkerPool {
 
     /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
-        self.mode.send_replace(Mode::Closed { since: Some(tokio::time::Instant::now()) });
+        self.mode.send_replace(Mode::Closed { since: tokio::time::Instant::now() });
     }
 
     /// Makes the workers end by `deadline`, and waits until they have.

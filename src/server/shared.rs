@@ -24,44 +24,40 @@ pub enum Mode {
     /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
     /// one.
     Closed {
-        /// When requests were last accepted; `None` if they never were.
-        since: Option<Instant>,
+        since: Instant,
     },
-    Open {
-        listening: Arc<Listening>,
-        token: Token,
-        /// `None` for plain http.
-        tls: Option<Arc<Acceptor>>,
-    },
+    Open(Opened),
     /// What has come into the sockets is accepted, until nothing waits there; the requests in flight are served, and
     /// the worker ends when its connections have.
     Draining {
         began: Instant,
         /// When connections are cut off.
         deadline: Instant,
-        /// The token in force; `None` if no requests were accepted before.
-        token: Option<Token>,
         /// What was open before; `None` if nothing was.
-        listening: Option<Arc<Listening>>,
-        tls: Option<Arc<Acceptor>>,
+        opened: Option<Opened>,
     },
+}
+
+/// Where requests are accepted, and how.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names and types say it")]
+pub struct Opened {
+    pub listening: Arc<Listening>,
+    pub token: Token,
+    /// `None` for plain http.
+    pub tls: Option<Arc<Acceptor>>,
 }
 
 impl Mode {
     /// Makes the workers end by `deadline`, with what was open before.
     pub fn drain(&mut self, deadline: Instant) {
-        let (listening, tls) = match self {
-            Self::Open { listening, tls, .. } => (Some(Arc::clone(listening)), tls.take()),
-            Self::Draining { listening, tls, .. } => (listening.take(), tls.take()),
-            Self::Closed { .. } => (None, None),
-        };
-        *self = Self::Draining { began: Instant::now(), deadline, token: self.token().cloned(), listening, tls };
+        *self = Self::Draining { began: Instant::now(), deadline, opened: self.opened().cloned() };
     }
 
-    fn token(&self) -> Option<&Token> {
+    pub(crate) fn opened(&self) -> Option<&Opened> {
         match self {
-            Self::Open { token, .. } => Some(token),
-            Self::Draining { token, .. } => token.as_ref(),
+            Self::Open(opened) => Some(opened),
+            Self::Draining { opened, .. } => opened.as_ref(),
             Self::Closed { .. } => None,
         }
     }
@@ -159,7 +155,7 @@ impl WorkerContext {
             publisher: core.publisher.clone(),
             core: RefCell::new(core),
             started: Instant::now(),
-            ending: Cell::new(Ending::Off { since: Duration::ZERO }),
+            ending: Cell::default(),
             mode: RefCell::new(mode),
             shared,
             date_s: Cell::new(0),
@@ -181,19 +177,15 @@ impl WorkerContext {
 
     /// Takes note of why connections that are told so from now on are to end, if `mode` says it.
     pub(crate) fn set_ending(&self, mode: &Mode) {
-        let time_of = |instant: Instant| instant.saturating_duration_since(self.started);
-        let ending = match mode {
-            Mode::Closed { since: Some(since) } => Ending::Off { since: time_of(*since) },
-            Mode::Draining { began, deadline, .. } => {
-                Ending::Stop { began: time_of(*began), cut_off: time_of(*deadline) }
-            }
-            Mode::Open { .. } | Mode::Closed { since: None } => return,
+        let (since, cut_off) = match *mode {
+            Mode::Open(_) => return,
+            Mode::Closed { since } => (since, None),
+            Mode::Draining { began, deadline, .. } => (began, Some(deadline)),
         };
+        let time_of = |instant: Instant| instant.saturating_duration_since(self.started);
         // A stop is not taken back.
-        let is_later =
-            !matches!((self.ending.get(), ending), (Ending::CutOff, _) | (Ending::Stop { .. }, Ending::Off { .. }));
-        if is_later {
-            self.ending.set(ending);
+        if cut_off.is_some() || self.ending.get().cut_off.is_none() {
+            self.ending.set(Ending { since: time_of(since), cut_off: cut_off.map(time_of) });
         }
     }
 
@@ -203,7 +195,7 @@ impl WorkerContext {
         let mut mode = self.mode.borrow_mut();
         // It fails if the sender is gone, which may have sent a last mode.
         if mode.has_changed().unwrap_or(true) {
-            core.token = mode.borrow_and_update().token().cloned();
+            core.token = mode.borrow_and_update().opened().map(|opened| opened.token.clone());
         }
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -15,11 +15,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::http::timing::Ending;
 use crate::server::connection::{self, ConnectionHandle, Entrance};
 use crate::server::inherited::InheritedSocket;
-use crate::server::listener::{ACCEPT_PAUSE, Listening};
-use crate::server::shared::{Mode, WorkerContext};
+use crate::server::listener::ACCEPT_PAUSE;
+use crate::server::shared::{Mode, Opened, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::{LineLimit, warning};
 use crate::sys::retry::is_of_connection;
@@ -38,18 +37,10 @@ const ACCEPT_BATCH: u32 = 32;
 /// The connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    open: RefCell<Option<Open>>,
+    /// What the worker accepts from, and the tasks that accept until they are dropped, one for each socket.
+    open: RefCell<Option<(Opened, JoinSet<()>)>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     emptied: Notify,
-}
-
-/// What the worker accepts from.
-struct Open {
-    listening: Arc<Listening>,
-    /// `None` for plain http.
-    tls: Option<Arc<Acceptor>>,
-    /// The tasks that accept until this is dropped, one for each socket.
-    accepting: JoinSet<()>,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
@@ -78,13 +69,13 @@ impl<S: Stream> Worker<S> {
             let now = mode.borrow_and_update().clone();
             self.context.set_ending(&now);
             match now {
-                Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
+                Mode::Open(opened) => self.open::<T>(&opened),
                 Mode::Closed { .. } => self.close(),
-                Mode::Draining { deadline, listening, tls, .. } => {
+                Mode::Draining { deadline, opened, .. } => {
                     // The backlog of an inherited socket belongs to whoever accepts next.
                     inherited.shutdown().await;
-                    if let Some(listening) = listening {
-                        self.open::<T>(&listening, tls.as_ref());
+                    if let Some(opened) = opened {
+                        self.open::<T>(&opened);
                     }
                     tokio::select! {
                         biased;
@@ -100,55 +91,48 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Listens on these sockets, unless it does already, and ends what was open before.
-    fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
+    fn open<T: Transport<Stream = S>>(self: &Rc<Self>, opened: &Opened) {
         let mut open = self.open.borrow_mut();
-        if open.as_ref().is_some_and(|current| Arc::ptr_eq(&current.listening, listening)) {
+        if open.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(&current.listening, &opened.listening)) {
             return;
         }
         if open.is_some() {
             // It was off meanwhile, and this worker has not seen it.
-            self.context.set_ending(&Mode::Closed { since: Some(Instant::now()) });
+            self.context.set_ending(&Mode::Closed { since: Instant::now() });
             self.end_all();
         }
-        let (listening, tls) = (Arc::clone(listening), tls.cloned());
         let mut accepting = JoinSet::new();
-        for index in 0..listening.sockets().count() {
-            let (worker, listening, tls) = (Rc::clone(self), Arc::clone(&listening), tls.clone());
-            accepting.spawn_local(async move { worker.accept_own::<T>(&listening, index, tls.as_ref(), false).await });
+        for index in 0..opened.listening.sockets().count() {
+            let (worker, opened) = (Rc::clone(self), opened.clone());
+            accepting.spawn_local(async move { worker.accept_own::<T>(&opened, index, false).await });
         }
-        *open = Some(Open { listening, tls, accepting });
+        *open = Some((opened.clone(), accepting));
     }
 
     /// Closes the sockets, and ends what is idle.
     fn close(&self) {
         self.end_all();
-        if let Some(open) = self.open.take() {
-            open.listening.close();
+        if let Some((opened, _)) = self.open.take() {
+            opened.listening.close();
         }
     }
 
     /// Accepts what has come into the sockets, until nothing waits there.
     async fn accept_rest<T: Transport<Stream = S>>(self: &Rc<Self>) {
-        let closing = self.open.borrow_mut().as_mut().map(|open| {
-            open.accepting.abort_all();
-            (Arc::clone(&open.listening), open.tls.clone())
+        let closing = self.open.borrow_mut().as_mut().map(|(opened, accepting)| {
+            accepting.abort_all();
+            opened.clone()
         });
-        let Some((listening, tls)) = closing else { return };
-        for index in 0..listening.sockets().count() {
-            self.accept_own::<T>(&listening, index, tls.as_ref(), true).await;
+        let Some(opened) = closing else { return };
+        for index in 0..opened.listening.sockets().count() {
+            self.accept_own::<T>(&opened, index, true).await;
         }
     }
 
-    async fn accept_own<T: Transport<Stream = S>>(
-        self: &Rc<Self>,
-        listening: &Listening,
-        index: usize,
-        tls: Option<&Arc<Acceptor>>,
-        is_ending: bool,
-    ) {
-        let Some((socket, is_tcp)) = listening.sockets().nth(index) else { return };
+    async fn accept_own<T: Transport<Stream = S>>(self: &Rc<Self>, opened: &Opened, index: usize, is_ending: bool) {
+        let Some((socket, is_tcp)) = opened.listening.sockets().nth(index) else { return };
         let entrance = Entrance { is_inherited: false, is_tcp };
-        let admit = |socket, permit| self.spawn(socket, entrance, permit, tls.cloned());
+        let admit = |socket, permit| self.spawn(socket, entrance, permit, opened.tls.clone());
         self.accept::<T>(socket, is_ending, admit).await;
     }
 
@@ -207,22 +191,15 @@ impl<S: Stream> Worker<S> {
         permit: OwnedSemaphorePermit,
         is_tcp: bool,
     ) -> io::Result<()> {
-        let now = self.context.shared.mode.borrow().clone();
-        let tls = match now {
-            Mode::Open { listening, tls, .. } => {
-                // If the worker opened later, this connection would count as one that was open before, and would end.
-                self.open::<T>(&listening, tls.as_ref());
-                tls
-            }
-            Mode::Draining { token: Some(_), tls, .. } => tls,
-            // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
-            Mode::Closed { .. } | Mode::Draining { .. } => return Ok(()),
-        };
+        // Otherwise it is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
+        let Some(opened) = self.context.shared.mode.borrow().opened().cloned() else { return Ok(()) };
+        // If the worker opened later, this connection would count as one that was open before, and would end.
+        self.open::<T>(&opened);
         if is_tcp {
             // The option is not set on the inherited socket, whose other holders would feel it.
             let _ = set_tcp_nodelay(&socket, true);
         }
-        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, tls)
+        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, opened.tls)
     }
 
     fn spawn(
@@ -277,7 +254,6 @@ impl<S: Stream> Worker<S> {
         self.close();
         let drained = timeout_at(deadline, self.wait_until_empty()).await;
         if drained.is_err() {
-            self.context.ending.set(Ending::CutOff);
             self.end_all();
             if timeout(CUT_OFF_LINGER_TIMEOUT, self.wait_until_empty()).await.is_err() {
                 for (_, handle) in self.connections.borrow().iter() {

@@ -16,7 +16,7 @@ use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::server::inherited::InheritedSocket;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
-use adapter_gateway::server::shared::{Mode, Shared, WorkerContext, WorkerPublisher};
+use adapter_gateway::server::shared::{Mode, Opened, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
 use adapter_gateway::terms::limits;
@@ -107,7 +107,8 @@ impl Gateway {
         let port = shared_socket.local_addr().unwrap().port();
         world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
         let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
-        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: None })).collect();
+        let modes: Vec<_> =
+            world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: Instant::now() })).collect();
         let limits =
             limits::Limits { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..limits::Limits::DEFAULT };
         let policy = Policy { limits, ..Policy::default() };
@@ -181,7 +182,7 @@ impl Gateway {
         for mode in &self.modes {
             let tls = self.world.limits.is_tls.then(tls::acceptor);
             let token = Token::new(TOKENS[token]).unwrap();
-            mode.send_replace(Mode::Open { listening: Arc::clone(&listening), token, tls });
+            mode.send_replace(Mode::Open(Opened { listening: Arc::clone(&listening), token, tls }));
         }
     }
 
@@ -204,7 +205,7 @@ impl Gateway {
         self.end_connections("off");
         self.world.change(|moment| moment.token = None);
         for mode in &self.modes {
-            mode.send_replace(Mode::Closed { since: Some(Instant::now()) });
+            mode.send_replace(Mode::Closed { since: Instant::now() });
         }
         *self.closing.borrow_mut() = self.open.take();
         sleep(random.pause_ms(0..2_000)).await;

@@ -16,7 +16,7 @@ use crate::http::Context;
 use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
-use crate::server::listener::ListenTarget;
+use crate::server::listener::{ListenTarget, Listening};
 use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -91,6 +91,10 @@ fn worker(
     Rc::new(Worker::new(WorkerContext::new(core, Arc::clone(&state.counters), shared)))
 }
 
+fn opened(token: &str, listening: Arc<Listening>) -> Opened {
+    Opened { listening, token: Token::new(token).unwrap(), tls: None }
+}
+
 /// Returns a connection and its client, who has sent nothing.
 fn connected() -> (TcpStream, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -115,7 +119,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let (began, deadline) = (Instant::now(), Instant::now() + PATIENCE);
-    let draining = Mode::Draining { began, deadline, token: Token::new("t"), listening: None, tls: None };
+    let draining = Mode::Draining { began, deadline, opened: Some(opened("t", Arc::default())) };
     let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
     Epoll::new().unwrap().block_on(async {
         let (client, socket) = announced_body();
@@ -142,8 +146,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let deadline = Instant::now() + PATIENCE;
-    let draining =
-        Mode::Draining { began: Instant::now(), deadline, token: Token::new("t"), listening: None, tls: None };
+    let draining = Mode::Draining { began: Instant::now(), deadline, opened: Some(opened("t", Arc::default())) };
     let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
@@ -168,7 +171,7 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
         let listening = || {
             Arc::new(Listening::bind(&[ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()])], |_| {}).unwrap())
         };
-        let open = |token| Mode::Open { listening: listening(), token: Token::new(token).unwrap(), tls: None };
+        let open = |token| Mode::Open(opened(token, listening()));
         let mode = watch::Sender::new(open("before"));
         let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &mode);
         let post = |token: &str, body: &str| {
@@ -185,14 +188,19 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
             client.write_all(post("before", message).as_bytes()).unwrap();
             assert!(answer(&mut client).await.starts_with("HTTP/1.1 200 "));
             // The client may begin a request until long after this test.
-            mode.send_replace(Mode::Closed { since: Some(Instant::now() + PATIENCE) });
+            mode.send_replace(Mode::Closed { since: Instant::now() + PATIENCE });
             if is_seen {
                 while !worker.connections.borrow().iter().all(|(_, handle)| handle.ending(&worker.context).is_some()) {
                     yield_now().await;
                 }
             }
             mode.send_replace(open("after"));
-            while !worker.open.borrow().as_ref().is_some_and(|open| Arc::ptr_eq(&open.listening, &current_of(&mode))) {
+            while !worker
+                .open
+                .borrow()
+                .as_ref()
+                .is_some_and(|(open, _)| Arc::ptr_eq(&open.listening, &current_of(&mode)))
+            {
                 yield_now().await;
             }
             client.write_all(post("after", message).as_bytes()).unwrap();
@@ -204,7 +212,7 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
 
 fn current_of(mode: &watch::Sender<Mode>) -> Arc<Listening> {
     match &*mode.borrow() {
-        Mode::Open { listening, .. } => Arc::clone(listening),
+        Mode::Open(opened) => Arc::clone(&opened.listening),
         _ => unreachable!(),
     }
 }
@@ -266,12 +274,13 @@ impl Transport for LateEpoll {
 #[test]
 fn a_socket_that_cannot_be_waited_for_is_tried_again() {
     let (bus, state) = (bus(), StateWhenWoken::new());
-    let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &watch::Sender::new(Mode::Closed { since: None }));
+    let worker =
+        worker(&bus, &state, &Arc::new(Semaphore::new(1)), &watch::Sender::new(Mode::Closed { since: Instant::now() }));
     let target = ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()]);
     let listening = Listening::bind(&[target], |_| {}).unwrap();
     let address = listening.addresses().next().unwrap().to_string();
     LateEpoll::new().unwrap().block_on(async {
-        worker.open::<LateEpoll>(&Arc::new(listening), None);
+        worker.open::<LateEpoll>(&opened("t", Arc::new(listening)));
         let _client = TcpStream::connect(address).unwrap();
         let accepted = async {
             while worker.connections.borrow().is_empty() {
