@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
-use crate::http::h1::fields::Framing;
+use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::request::Request;
+use crate::message::publish::Unavailable;
 use crate::sync::budget::{Budget, Hold};
 
 /// Bytes that are read at once: a whole pipeline, or a body of 64 KiB with its head.
@@ -34,12 +35,19 @@ enum BodyRest {
 pub(super) enum BodyFault {
     Malformed(SyntaxFault),
     TooLarge,
-    /// The buffers have no room for it. The reader drops what was not buffered.
-    NoRoom(BodyReader),
+    /// The buffers have no room for it.
+    NoRoom,
 }
 
 impl BodyReader {
-    pub(super) fn new(framing: Framing, limit: u64) -> Self {
+    pub(super) const EMPTY: Self = Self { rest: BodyRest::Length(0), allowed_bytes: 0 };
+
+    /// Returns a reader of a body that is dropped.
+    pub(super) fn dropping(framing: Framing) -> Self {
+        Self::new(framing, DISCARD_BYTES)
+    }
+
+    fn new(framing: Framing, limit: u64) -> Self {
         let rest = match framing {
             Framing::Length(bytes) => BodyRest::Length(bytes),
             Framing::Chunked => BodyRest::Chunked(ChunkedDecoder::default()),
@@ -96,21 +104,25 @@ pub(super) struct BufferedBody {
 }
 
 impl BufferedBody {
-    /// Returns `None` where the buffers have no room. A body that may come whole in one read needs room only once a
-    /// part of it waits for the rest.
-    pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
+    /// Fails where the buffers have no room. A body that may come whole in one read needs room only once a part of it
+    /// waits for the rest.
+    pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Result<Self, Unavailable> {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
-        let length = usize::try_from(reader.length_left().unwrap_or(0)).ok()?;
-        let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
+        let length = reader.length_left().filter(|length| *length > READ_BYTES as u64).unwrap_or(0);
+        let hold = usize::try_from(length).ok().and_then(|length| budget.hold(length));
+        let hold = hold.ok_or(Unavailable::Buffered)?;
+        // Once some of the body has come, the rest will.
+        let request = Request { expectation: Expectation::None, ..request };
         let buffered_bytes = budget.limit_bytes();
-        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
+        Ok(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
     }
 
-    /// Reads up to the end of the input, of a chunk, or of the body.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, BodyFault> {
+    /// Reads up to the end of the input, of a chunk, or of the body. After a fault, the reader drops what was not
+    /// buffered.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, (BodyFault, BodyReader)> {
         let before = self.reader;
-        let part = self.reader.read(input)?;
+        let part = self.reader.read(input).map_err(|fault| (fault, before))?;
         if part.done && self.content.is_empty() {
             return Ok((Some(Cow::Borrowed(part.content)), part.rest));
         }
@@ -121,7 +133,7 @@ impl BufferedBody {
         if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
-            return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
+            return Err((BodyFault::NoRoom, BodyReader { allowed_bytes, ..before }));
         }
         self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
@@ -189,13 +201,16 @@ mod tests {
         (Framing::Chunked, wire.chain(*b"0\r\n\r\n").collect())
     }
 
-    fn buffer(framing: Framing, budget: &Arc<Budget>) -> Option<BufferedBody> {
+    fn buffer(framing: Framing, budget: &Arc<Budget>) -> Result<BufferedBody, Unavailable> {
         let request = Request { framing, ..Request::unread(b"") };
         BufferedBody::new(request, LIMIT_BYTES as u64, budget)
     }
 
     /// Gives `body` one piece, and returns the whole body if it ends there.
-    fn give<'i>(body: &mut BufferedBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
+    fn give<'i>(
+        body: &mut BufferedBody,
+        mut piece: &'i [u8],
+    ) -> Result<Option<Cow<'i, [u8]>>, (BodyFault, BodyReader)> {
         while !piece.is_empty() {
             let (whole, rest) = body.read(piece)?;
             if whole.is_some() {
@@ -241,10 +256,10 @@ mod tests {
             assert!(body.space().is_none(), "{framing:?}");
             assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
             let mut body = buffer(framing, &budget).unwrap();
-            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
+            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err((BodyFault::NoRoom, _))), "{framing:?}");
         }
         let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
-        assert!(buffer(may_be_whole, &budget).is_some() && buffer(larger, &budget).is_none());
+        assert!(buffer(may_be_whole, &budget).is_ok() && buffer(larger, &budget).is_err());
     }
 
     /// The buffers may hold less than a body may have.

@@ -109,7 +109,7 @@ impl HttpCounters {
 }
 
 /// What one read has brought or a part of it, or a body that was put together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Input<'i> {
     pub(super) bytes: &'i [u8],
     /// The buffer that the bytes lie in, if a message may keep it.
@@ -117,9 +117,6 @@ pub struct Input<'i> {
 }
 
 impl<'i> Input<'i> {
-    /// Nothing has come.
-    pub const NOTHING: Self = Self { bytes: &[], buffer: None };
-
     /// Returns all of a buffer. The bus may keep it, so that a large message in it is published without a copy.
     pub fn whole(buffer: &'i Arc<Vec<u8>>) -> Self {
         Self { bytes: buffer, buffer: Some(buffer) }
@@ -127,6 +124,13 @@ impl<'i> Input<'i> {
 
     pub(super) fn part(self, bytes: &'i [u8]) -> Self {
         Self { bytes, ..self }
+    }
+}
+
+/// Of these bytes a copy is kept where they are needed for longer.
+impl<'i> From<&'i [u8]> for Input<'i> {
+    fn from(bytes: &'i [u8]) -> Self {
+        Self { bytes, buffer: None }
     }
 }
 
@@ -221,7 +225,7 @@ mod tests {
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
-                let is_published = context.publish(Input { bytes: body.as_bytes(), buffer: None }).is_ok();
+                let is_published = context.publish(body.as_bytes().into()).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
             assert_eq!(context.counters.unknown_topics.get(), 1, "{check:?}");

@@ -103,12 +103,12 @@ pub enum Step {
     Wait(Duration),
     /// Read what has arrived.
     Read,
-    /// Answer that the client was too slow ([`Connection::time_out`](super::Connection::time_out)).
+    /// Answer that the client was too slow ([`Connection::give_up`](super::Connection::give_up)).
     TimeOut,
     /// Close: all requests are answered. To wait for the client would hold up the stop.
     Close,
     /// Close, and read nothing more, so that nothing is published whose answer cannot be sent. A request that has begun is
-    /// answered as refused ([`Connection::cut_off`](super::Connection::cut_off)).
+    /// answered as refused ([`Connection::give_up`](super::Connection::give_up)).
     CutOff,
 }
 

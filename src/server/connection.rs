@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use crate::http::connection::{CloseReason, Next, Source, Waiting};
+use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::timing::{Ending, Position, Step, Timing, after_pause};
 use crate::http::{Connection, Context, Input, response};
 use crate::server::shared::{WorkerContext, WorkerPublisher};
@@ -85,7 +85,7 @@ pub(crate) fn run<S: Stream>(
         let Ok(stream) = ClientStream::new(worker, &handle.socket, tls) else { return };
         let is_tcp = handle.entrance.is_tcp;
         let connection = if is_tcp { Connection::default() } else { Connection::of_unix_socket() };
-        let mut task = ConnectionTask { worker, handle, connection, stream, has_ended: false };
+        let mut task = ConnectionTask { worker, handle, connection, stream };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
         if !handle.is_ending.get() {
@@ -115,30 +115,24 @@ struct ConnectionTask<'w, S> {
     handle: &'w ConnectionHandle<S>,
     connection: Connection,
     stream: ClientStream<'w, S>,
-    /// The client sends no more.
-    has_ended: bool,
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
     /// Asks what is next, waits, and does it. Returns how the connection closes; an error if it is broken.
     async fn run(&mut self) -> io::Result<Closing> {
         let (mut next, mut timing) = (Next::Read(Waiting::First), Timing::default());
-        let mut timer = Timer(pin!(sleep_until(Instant::now() + self.worker.shared.timeouts.head)));
+        let mut timer = pin!(sleep_until(Instant::now() + self.worker.shared.timeouts.head));
         let handle = self.handle;
         loop {
             next = match next {
                 // The client has ended its side.
                 Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
                 Next::Close(_) => return Ok(Closing::Lingering),
-                Next::Again => {
-                    self.advance(|connection, _, out, context| connection.receive([].as_slice(), out, context))?
-                }
-                Next::Read(_) if self.has_ended => {
-                    self.advance(|connection, _, out, context| connection.end_of_input(out, context))?
-                }
+                Next::Again => self.advance(|core, out, context| core.receive(Input::default(), out, context))?,
+                Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
                 Next::Read(waiting) => match self.step(&mut timing, waiting)? {
                     Step::Wait(until) => {
-                        timer.set(self.worker.instant_of(until));
+                        set(timer.as_mut(), self.worker.instant_of(until));
                         tokio::select! {
                             biased;
                             () = handle.told_to_end() => next,
@@ -146,7 +140,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                                 ready?;
                                 self.read(next)?
                             }
-                            () = timer.0.as_mut() => next,
+                            () = timer.as_mut() => next,
                         }
                     }
                     Step::Read => {
@@ -155,10 +149,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     }
                     Step::TimeOut => {
                         self.stream.time_out();
-                        self.advance(|connection, _, out, context| connection.time_out(out, context))?
+                        self.give_up(CloseReason::TimedOut)?
                     }
                     Step::Close => return Ok(Closing::AtOnce),
-                    Step::CutOff => self.advance(|connection, _, out, context| connection.cut_off(out, context))?,
+                    Step::CutOff => self.give_up(CloseReason::Asked)?,
                 },
             };
             // Nothing more is read from a client before it has taken its answers. The future is boxed, because few clients
@@ -208,23 +202,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
     fn read(&mut self, same: Next) -> io::Result<Next> {
         let worker = self.worker;
         let mut input = worker.input.borrow_mut();
-        let mut arrived = Ok(Arrived::Nothing);
-        let (buffer, read) = (&mut *input, &mut arrived);
-        let next = self.advance(|connection, stream, out, context| {
-            connection.receive(SocketRead { stream, buffer, arrived: read }, out, context)
-        })?;
-        match arrived? {
+        match self.stream.read(for_next_read(&mut input), self.connection.body_space())? {
             Arrived::Nothing => Ok(same),
-            Arrived::Data => Ok(next),
-            Arrived::DataAndEnd => {
-                self.has_ended = true;
-                Ok(next)
-            }
-            Arrived::End => {
-                self.has_ended = true;
-                Ok(same)
-            }
-            Arrived::PlainHttp => self.advance(|_, _, out, context| {
+            Arrived::Data => self.advance(|core, out, context| core.receive(Input::whole(&input), out, context)),
+            Arrived::PlainHttp => self.advance(|_, out, context| {
                 response::https_only(&input, out, context);
                 Next::Close(CloseReason::Refused)
             }),
@@ -232,19 +213,23 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
     }
 
+    fn give_up(&mut self, reason: CloseReason) -> io::Result<Next> {
+        self.advance(|core, out, context| core.give_up(reason, out, context))
+    }
+
     /// Lets the core act, and writes what the socket takes of its answers.
     fn advance(
         &mut self,
-        act: impl FnOnce(&mut Connection, &mut ClientStream<'_, S>, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
+        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
     ) -> io::Result<Next> {
         if self.handle.is_ending.get() {
             self.connection.finish();
         }
         let mut out = self.worker.output.borrow_mut();
         out.clear();
-        let mut core = self.worker.core_now();
-        let next = act(&mut self.connection, &mut self.stream, &mut out, &mut core);
-        MEMORY.note_held(Holder::Bodies, || core.budget.held_bytes());
+        let mut context = self.worker.core_now();
+        let next = act(&mut self.connection, &mut out, &mut context);
+        MEMORY.note_held(Holder::Bodies, || context.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
         }
@@ -253,31 +238,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 }
 
-/// One read from the socket, which says what has arrived.
-struct SocketRead<'i, 's, 'w, S> {
-    stream: &'s mut ClientStream<'w, S>,
-    buffer: &'i mut Arc<Vec<u8>>,
-    arrived: &'s mut io::Result<Arrived>,
-}
-
-impl<'i, S: Stream> Source<'i> for SocketRead<'i, '_, '_, S> {
-    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i> {
-        *self.arrived = self.stream.read(for_next_read(self.buffer), body);
-        match self.arrived {
-            Ok(Arrived::Data | Arrived::DataAndEnd) => Input::whole(self.buffer),
-            _ => Input::NOTHING,
-        }
-    }
-}
-
-/// The timer of a connection. Its deadline moves with each request, at no cost while it moves away: the timer may fire
-/// too early, and is set anew.
-struct Timer<'t>(Pin<&'t mut Sleep>);
-
-impl Timer<'_> {
-    fn set(&mut self, due: Instant) {
-        if due < self.0.deadline() || self.0.is_elapsed() {
-            self.0.as_mut().reset(due);
-        }
+/// Sets the timer of a connection. Its deadline moves with each request, at no cost while it moves away: the timer may
+/// fire too early, and is set anew.
+fn set(timer: Pin<&mut Sleep>, due: Instant) {
+    if due < timer.deadline() || timer.is_elapsed() {
+        timer.reset(due);
     }
 }

@@ -23,9 +23,6 @@ pub(crate) enum Arrived {
     /// Nothing for the core: the socket was not ready after all, or what came belongs to TLS, or is part of a record.
     Nothing,
     Data,
-    /// Bytes, and the end of the client's side behind them.
-    DataAndEnd,
-    End,
     /// Plain http where TLS is spoken.
     PlainHttp,
     /// A fault or a fatal alert in TLS.
@@ -39,6 +36,8 @@ pub(crate) struct ClientStream<'w, S> {
     tls: Option<Box<Session>>,
     /// Bytes that the client has not taken, encrypted where TLS is spoken.
     pub(crate) unsent: Vec<u8>,
+    /// The client sends no more.
+    pub(crate) has_ended: bool,
     silent_so_far: bool,
     /// Set where something other than the end of the connection ended the handshake.
     handshake_failure: Option<HandshakeFailure>,
@@ -48,25 +47,24 @@ impl<'w, S: Stream> ClientStream<'w, S> {
     /// The stream is in TLS where there is an acceptor.
     pub(crate) fn new(worker: &'w WorkerContext, socket: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
-        Ok(Self { worker, socket, tls, unsent: Vec::new(), silent_so_far: true, handshake_failure: None })
+        let (unsent, has_ended, silent_so_far, handshake_failure) = (Vec::new(), false, true, None);
+        Ok(Self { worker, socket, tls, unsent, has_ended, silent_so_far, handshake_failure })
     }
 
     /// Reads once, and appends the bytes for the core to `direct` if they can go there without a copy, else to `into`.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, direct: Option<&mut Vec<u8>>) -> io::Result<Arrived> {
         let Some(session) = &mut self.tls else {
-            return Ok(match receive(self.socket, direct.unwrap_or(into), &self.worker.counters)? {
-                None => Arrived::Nothing,
-                Some(0) => Arrived::End,
-                Some(_) => Arrived::Data,
-            });
+            let read = receive(self.socket, direct.unwrap_or(into), &self.worker.counters)?;
+            self.has_ended = read == Some(0);
+            return Ok(if matches!(read, Some(1..)) { Arrived::Data } else { Arrived::Nothing });
         };
         let mut records = self.worker.records_in.borrow_mut();
         records.clear();
         records.reserve(READ_BYTES);
-        match receive(self.socket, &mut records, &self.worker.counters)? {
-            None => return Ok(Arrived::Nothing),
-            Some(0) => return Ok(Arrived::End),
-            Some(_) => {}
+        let read = receive(self.socket, &mut records, &self.worker.counters)?;
+        self.has_ended = read == Some(0);
+        if records.is_empty() {
+            return Ok(Arrived::Nothing);
         }
         if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
@@ -75,8 +73,11 @@ impl<'w, S: Stream> ClientStream<'w, S> {
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {
-            Ok(true) => Ok(Arrived::DataAndEnd),
-            Ok(false) if into.is_empty() => {
+            Ok(has_ended) if has_ended || !into.is_empty() => {
+                self.has_ended = has_ended;
+                Ok(Arrived::Data)
+            }
+            Ok(_) => {
                 // Many clients send their request only once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), and
                 // the kernel delays that where nothing goes back.
                 if self.write(&[])? == 0 {
@@ -84,7 +85,6 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 }
                 Ok(Arrived::Nothing)
             }
-            Ok(false) => Ok(Arrived::Data),
             Err(fault) => {
                 if session.is_handshaking() {
                     self.handshake_failure = Some(fault.handshake_failure());

@@ -14,52 +14,6 @@
 //!
 //! A body that comes with its head passes no state. The owner of the socket calls [`Connection::receive`] when something
 //! may be read, writes the answers, and then does what [`Next`] says; [`crate::http::timing`] knows for how long.
-//!
-//! ```
-//! use std::sync::Arc;
-//!
-//! use adapter_gateway::http::connection::{CloseReason, Connection, Next, Waiting};
-//! use adapter_gateway::http::{Context, policy::Policy};
-//! use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
-//! use adapter_gateway::{sync::budget::Budget, terms::token::Token};
-//!
-//! struct Printer;
-//!
-//! impl Publish for Printer {
-//!     fn available(&self) -> Result<(), Unavailable> {
-//!         Ok(())
-//!     }
-//!
-//!     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-//!         println!("{topic}: {}", String::from_utf8_lossy(payload.bytes()));
-//!         Ok(())
-//!     }
-//!
-//!     fn note_unknown(&self, _topic: &str) {}
-//! }
-//!
-//! let mut context = Context::new(Policy::default(), Budget::new(1 << 20), Arc::default(), Printer);
-//! context.token = Token::new("secret");
-//! let (mut connection, mut answers) = (Connection::default(), Vec::new());
-//! let mut receive = |bytes: &str| connection.receive(bytes.as_bytes(), &mut answers, &mut context);
-//!
-//! // The head is not whole, and then the body is not.
-//! assert_eq!(receive("POST /api/message?token=secret HTTP/1.1\r\nHost: h\r\n"), Next::Read(Waiting::Head));
-//! let rest_of_head = "Content-Type: application/json\r\nContent-Length: 26\r\n\r\n";
-//! assert_eq!(receive(rest_of_head), Next::Read(Waiting::Body));
-//! assert_eq!(receive(r#"{"topic":"t","payload":{}}"#), Next::Read(Waiting::Another));
-//!
-//! // A refusal that may go on drops the body.
-//! let unknown_path = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
-//! assert_eq!(receive(unknown_path), Next::Read(Waiting::Body));
-//! assert_eq!(receive("abc"), Next::Read(Waiting::Another));
-//!
-//! // Any other one closes.
-//! assert_eq!(receive("no request\r\n\r\n"), Next::Close(CloseReason::Refused));
-//! let statuses: Vec<_> = answers.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"HTTP/1.1 ")).collect();
-//! assert!(statuses.iter().zip(["200", "404", "400"]).all(|(line, status)| line[9..].starts_with(status.as_bytes())));
-//! assert_eq!(statuses.len(), 3);
-//! ```
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +25,7 @@ use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, buffer_of};
 use crate::http::h1::SyntaxFault;
+use crate::http::h1::chunked::Decoded;
 use crate::http::h1::fields::{EmptyHost, Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
@@ -81,20 +36,6 @@ use crate::message::publish::{Publish, Unavailable};
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
-
-/// What a connection reads from.
-pub trait Source<'i> {
-    /// Returns what has come. Appends it to `body` instead, where there is one and the source can, which saves a copy of
-    /// a long body. Bytes behind the body may follow it there.
-    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i>;
-}
-
-/// Bytes of which a copy is kept where they are needed for longer.
-impl<'i> Source<'i> for &'i [u8] {
-    fn read(self, _: Option<&mut Vec<u8>>) -> Input<'i> {
-        Input { bytes: self, buffer: None }
-    }
-}
 
 /// What a connection must do next, after it wrote the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,15 +122,15 @@ impl Connection {
         Self { empty_host: EmptyHost::Accepted, ..Self::default() }
     }
 
-    /// Reads from `source` once, takes in all that it has brought, publishes the messages that it completes, and appends
-    /// the answers to `out`.
+    /// Takes in all that one read has brought, to `input` or to the place of the body, publishes the messages that it
+    /// completes, and appends the answers to `out`.
     pub fn receive<'i>(
         &mut self,
-        source: impl Source<'i>,
+        input: impl Into<Input<'i>>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> Next {
-        let input = source.read(self.body_space());
+        let input = input.into();
         let mut held = std::mem::take(&mut self.held);
         if let ConnectionState::Buffer(buffered) = &mut self.state
             && let Some((body, behind)) = buffered.read_space()
@@ -211,27 +152,34 @@ impl Connection {
         self.next(out)
     }
 
-    /// Returns where the next read may put its bytes: behind the part of a body of known length that is there.
-    fn body_space(&mut self) -> Option<&mut Vec<u8>> {
+    /// Returns where a read may put its bytes before the next [`Connection::receive`]: behind the part of a body of known
+    /// length that is there, which saves a copy. Bytes behind the body may follow it there.
+    pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             ConnectionState::Buffer(body) if self.held.is_empty() => body.space(),
             _ => None,
         }
     }
 
-    /// The client has ended its side: an unfinished request is answered as such (RFC 9112 §8).
-    pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(CloseReason::EndOfInput, |_| Problem::Request(SyntaxFault::Incomplete.into()), out, context)
-    }
-
-    /// The deadline has passed: an unfinished request is answered as too slow.
-    pub fn time_out<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(CloseReason::TimedOut, Problem::Timeout, out, context)
-    }
-
-    /// The gateway ends, and reads nothing more: an unfinished request is answered as not published.
-    pub fn cut_off<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(CloseReason::Asked, |_| Problem::Unavailable(Unavailable::Stopping), out, context)
+    /// Closes, and answers a request of which a part has not come: as incomplete where the client has ended its side
+    /// (RFC 9112 §8), as too slow where its deadline has passed, and as not published where the gateway ends.
+    pub fn give_up<P>(&mut self, reason: CloseReason, out: &mut Vec<u8>, context: &Context<P>) -> Next {
+        let unfinished = match &self.state {
+            ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
+            _ if self.waiting() == Some(Waiting::Head) => Some(("head", Request::unread(&self.held))),
+            _ => None,
+        };
+        if let Some((part, request)) = unfinished {
+            let problem = match reason {
+                CloseReason::EndOfInput => Problem::Request(SyntaxFault::Incomplete.into()),
+                CloseReason::TimedOut => Problem::Timeout(part),
+                _ => Problem::Unavailable(Unavailable::Stopping),
+            };
+            response::problem(&problem, &Request { persistent: false, ..request }, out, context);
+        }
+        self.held = Vec::new();
+        self.state = ConnectionState::Closed(reason);
+        Next::Close(reason)
     }
 
     /// Makes the request that is being received the last. Returns whether there is none, so that the connection can
@@ -287,8 +235,13 @@ impl Connection {
                 ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
                 ConnectionState::Buffer(buffered) => {
                     let request = buffered.request;
-                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|fault| {
-                        self.refuse_body(fault, request, out, context);
+                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|(fault, rest)| {
+                        let problem = match fault {
+                            BodyFault::Malformed(fault) => Problem::Request(fault.into()),
+                            BodyFault::TooLarge => Problem::TooLarge(context.policy.limits.body_bytes),
+                            BodyFault::NoRoom => Problem::Unavailable(Unavailable::Buffered),
+                        };
+                        self.refuse(&problem, rest, request, out, context);
                         (None, bytes)
                     });
                     match body {
@@ -298,18 +251,15 @@ impl Connection {
                     }
                     Some(rest)
                 }
-                ConnectionState::Discard(reader) => match reader.read(bytes) {
-                    Ok(part) => {
-                        if part.done {
-                            self.state = START;
-                        }
-                        Some(part.rest)
+                ConnectionState::Discard(reader) => {
+                    let part = reader.read(bytes);
+                    match part {
+                        Ok(Decoded { done: true, .. }) => self.state = START,
+                        Ok(_) => {}
+                        Err(_) => self.state = ConnectionState::Closed(CloseReason::Refused),
                     }
-                    Err(_) => {
-                        self.state = ConnectionState::Closed(CloseReason::Refused);
-                        None
-                    }
-                },
+                    part.ok().map(|part| part.rest)
+                }
                 ConnectionState::Closed(_) => None,
             };
             match rest {
@@ -347,20 +297,20 @@ impl Connection {
         let (request, verdict, rest) = match read {
             Ok(read) => read?,
             Err(fault) => {
-                self.refuse(&Problem::Request(fault), Request::unread(input.bytes), out, context);
+                self.refuse(&Problem::Request(fault), BodyReader::EMPTY, Request::unread(input.bytes), out, context);
                 return None;
             }
         };
         self.requests = self.requests.wrapping_add(1);
         match verdict {
             Ok(()) if request.method == Method::Options => {
-                let request = self.discard(BodyReader::new(request.framing, DISCARD_BYTES), request);
+                let request = self.go_on(BodyReader::dropping(request.framing), request);
                 response::options(&request, out, context);
                 Some(rest)
             }
             Ok(()) => Some(self.message(request, input.part(rest), out, context)),
             Err(problem) => {
-                self.refuse(&problem, request, out, context);
+                self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
                 Some(rest)
             }
         }
@@ -381,105 +331,76 @@ impl Connection {
         };
         let may_fit = length.is_none_or(|bytes| bytes <= context.budget.limit_bytes());
         let available = if may_fit { context.publisher.available() } else { Err(Unavailable::Buffered) };
-        if let Err(reason) = available {
-            self.refuse(&Problem::Unavailable(reason), request, out, context);
-            return rest;
-        }
-        // What is whole in one read is not buffered, and needs no room.
-        if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
-            self.answer(input.part(body), request, out, context);
-            return rest;
-        }
-        let Some(buffered) = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget) else {
-            self.refuse(&Problem::Unavailable(Unavailable::Buffered), request, out, context);
-            return rest;
+        let buffered = match (available, length.and_then(|bytes| rest.split_at_checked(bytes))) {
+            // What is whole in one read is not buffered, and needs no room.
+            (Ok(()), Some((body, rest))) => {
+                self.answer(input.part(body), request, out, context);
+                return rest;
+            }
+            (Ok(()), None) => BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget),
+            (Err(reason), _) => Err(reason),
         };
-        self.state = ConnectionState::Buffer(Box::new(buffered));
-        // RFC 9110 §10.1.1: not needed once some of the body has come.
-        if request.expectation == Expectation::Continue && rest.is_empty() {
-            out.extend_from_slice(CONTINUE);
+        match buffered {
+            Ok(buffered) => {
+                // RFC 9110 §10.1.1: not needed once some of the body has come.
+                if request.expectation == Expectation::Continue && rest.is_empty() {
+                    out.extend_from_slice(CONTINUE);
+                }
+                self.state = ConnectionState::Buffer(Box::new(buffered));
+            }
+            Err(reason) => {
+                self.refuse(&Problem::Unavailable(reason), BodyReader::dropping(request.framing), request, out, context)
+            }
         }
         rest
     }
 
     /// Publishes a whole body if it is a message, and answers.
     fn answer(&mut self, body: Input<'_>, request: Request, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
-        let close = self.asked_to_close(&request);
-        let request = Request { persistent: close.is_none(), ..request };
-        match context.publish(body) {
+        let published = context.publish(body);
+        let request = self.go_on(BodyReader::EMPTY, request);
+        match published {
             Ok(()) => response::accepted(&request, out, context),
             Err(problem) => response::problem(&problem, &request, out, context),
         }
-        self.state = close.map_or(START, ConnectionState::Closed);
     }
 
-    fn refuse<P>(&mut self, problem: &Problem, mut request: Request, out: &mut Vec<u8>, context: &Context<P>) {
-        if problem.may_go_on() {
-            request = self.discard(BodyReader::new(request.framing, DISCARD_BYTES), request);
+    /// Refuses a request, of whose body `rest` was not read.
+    fn refuse<P>(
+        &mut self,
+        problem: &Problem,
+        rest: BodyReader,
+        request: Request,
+        out: &mut Vec<u8>,
+        context: &Context<P>,
+    ) {
+        let request = if problem.may_go_on() {
+            self.go_on(rest, request)
         } else {
             let is_token = *problem == Problem::Token;
-            let reason = if is_token { CloseReason::Unauthorized } else { CloseReason::Refused };
-            self.state = ConnectionState::Closed(reason);
-            request.persistent = false;
-        }
+            self.state =
+                ConnectionState::Closed(if is_token { CloseReason::Unauthorized } else { CloseReason::Refused });
+            Request { persistent: false, ..request }
+        };
         response::problem(problem, &request, out, context);
     }
 
-    fn refuse_body<P>(&mut self, fault: BodyFault, request: Request, out: &mut Vec<u8>, context: &Context<P>) {
-        match fault {
-            BodyFault::Malformed(fault) => self.refuse(&Problem::Request(fault.into()), request, out, context),
-            BodyFault::TooLarge => {
-                self.refuse(&Problem::TooLarge(context.policy.limits.body_bytes), request, out, context)
-            }
-            BodyFault::NoRoom(reader) => {
-                // Some of the body has come, so the rest will.
-                let request = self.discard(reader, Request { expectation: Expectation::None, ..request });
-                response::problem(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
-            }
-        }
-    }
-
-    /// Drops a body, or closes (RFC 9112 §9.3). Returns the request, which says which.
-    fn discard(&mut self, reader: BodyReader, request: Request) -> Request {
+    /// Drops the rest of a body, or closes (RFC 9112 §9.3). Returns the request, which says which.
+    fn go_on(&mut self, rest: BodyReader, request: Request) -> Request {
         let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
             (Method::Connect, _) => true,
             // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1).
-            (_, Expectation::Continue | Expectation::Unknown) if !reader.is_empty() => true,
-            _ => reader.is_too_large(),
+            (_, Expectation::Continue | Expectation::Unknown) if !rest.is_empty() => true,
+            _ => rest.is_too_large(),
         };
-        let close = self.asked_to_close(&request).or(is_in_doubt.then_some(CloseReason::Refused));
+        let is_last = !request.persistent || self.finishing;
+        let close = if is_last { Some(CloseReason::Asked) } else { is_in_doubt.then_some(CloseReason::Refused) };
         self.state = match close {
             Some(reason) => ConnectionState::Closed(reason),
-            None if reader.is_empty() => START,
-            None => ConnectionState::Discard(reader),
+            None if rest.is_empty() => START,
+            None => ConnectionState::Discard(rest),
         };
         Request { persistent: close.is_none(), ..request }
-    }
-
-    /// Returns why this request is the last, if client or gateway want that.
-    fn asked_to_close(&self, request: &Request) -> Option<CloseReason> {
-        (!request.persistent || self.finishing).then_some(CloseReason::Asked)
-    }
-
-    /// Closes, and answers a request of which a part did not come.
-    fn give_up<P>(
-        &mut self,
-        reason: CloseReason,
-        problem: impl FnOnce(&'static str) -> Problem,
-        out: &mut Vec<u8>,
-        context: &Context<P>,
-    ) -> Next {
-        let unfinished = match &self.state {
-            ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
-            _ if self.waiting() == Some(Waiting::Head) => Some(("head", Request::unread(&self.held))),
-            _ => None,
-        };
-        if let Some((part, request)) = unfinished {
-            response::problem(&problem(part), &Request { persistent: false, ..request }, out, context);
-        }
-        self.held = Vec::new();
-        self.state = ConnectionState::Closed(reason);
-        Next::Close(reason)
     }
 }

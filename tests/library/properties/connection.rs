@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Source, Waiting};
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
 use adapter_gateway::http::{Connection, Context, Input};
 use adapter_gateway::message::{Check, Rules, Vocabulary};
 
@@ -40,23 +40,16 @@ pub(crate) enum Through {
 /// No bytes, for a connection that is to go on.
 pub(crate) const NOTHING: &[u8] = &[];
 
-/// A read of as much of `rest` as there is room for.
-pub(crate) struct ServerRead<'i, 'r, 'b> {
-    pub(crate) rest: &'r mut &'b [u8],
-    pub(crate) buffer: &'i mut Arc<Vec<u8>>,
-}
-
-impl<'i> Source<'i> for ServerRead<'i, '_, '_> {
-    fn read(self, body: Option<&mut Vec<u8>>) -> Input<'i> {
-        let Some(body) = body else {
-            *self.buffer = Arc::new(std::mem::take(self.rest).to_vec());
-            return Input::whole(self.buffer);
-        };
-        let (taken, rest) = self.rest.split_at(self.rest.len().min(body.capacity() - body.len()));
-        body.extend_from_slice(taken);
-        *self.rest = rest;
-        Input::NOTHING
-    }
+/// Reads as much of `rest` as there is room for, into `buffer` or the place of the body.
+fn server_read<'i>(connection: &mut Connection, rest: &mut &[u8], buffer: &'i mut Arc<Vec<u8>>) -> Input<'i> {
+    let Some(body) = connection.body_space() else {
+        *buffer = Arc::new(std::mem::take(rest).to_vec());
+        return Input::whole(buffer);
+    };
+    let (taken, left) = rest.split_at(rest.len().min(body.capacity() - body.len()));
+    body.extend_from_slice(taken);
+    *rest = left;
+    Input::default()
 }
 
 pub(crate) struct TestConnection {
@@ -89,7 +82,8 @@ impl TestConnection {
             let mut next = self.step(|connection, out, context| match through {
                 Through::Input => connection.receive(std::mem::take(&mut rest), out, context),
                 Through::BodySpace => {
-                    connection.receive(ServerRead { rest: &mut rest, buffer: &mut buffer }, out, context)
+                    let input = server_read(connection, &mut rest, &mut buffer);
+                    connection.receive(input, out, context)
                 }
             });
             while next == Next::Again {
@@ -125,11 +119,11 @@ impl TestConnection {
     }
 
     pub(crate) fn end_of_input(&mut self) -> Next {
-        self.step(|connection, out, context| connection.end_of_input(out, context))
+        self.step(|connection, out, context| connection.give_up(CloseReason::EndOfInput, out, context))
     }
 
     pub(crate) fn time_out(&mut self) -> Next {
-        self.step(|connection, out, context| connection.time_out(out, context))
+        self.step(|connection, out, context| connection.give_up(CloseReason::TimedOut, out, context))
     }
 
     fn holds_nothing(&self) -> bool {
