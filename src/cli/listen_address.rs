@@ -10,9 +10,6 @@ use std::str::FromStr;
 use super::values::digits;
 use crate::sys::host::look_up_in_time;
 
-/// The first descriptor that a parent can pass beside the standard streams.
-const FIRST_DESCRIPTOR: RawFd = 3;
-
 /// A value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
@@ -37,7 +34,8 @@ impl FromStr for ListenAddress {
             };
         }
         if let Some(number) = text.strip_prefix("fd:") {
-            let number = digits(number).filter(|number| *number >= FIRST_DESCRIPTOR);
+            // Those below are the standard streams.
+            let number = digits(number).filter(|number| *number >= 3);
             return number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on");
         }
         text.parse().map(Self::Tcp)

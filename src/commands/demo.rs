@@ -1,4 +1,4 @@
-//! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
+//! `adapter-gateway demo`: a hub, a gateway with a fresh token and a subscriber on one machine, without an adapter.
 
 use std::fs::DirBuilder;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ use crate::sys::timed_join::TimedJoinHandle;
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
-/// The time that the listener's subscription gets to reach the hub, which is in the same process.
+/// The time that the subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the command until it is interrupted, or its terminal is closed.

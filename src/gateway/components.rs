@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusConfig, BusError, BusEvent, Endpoint, HubEndpoints};
+use crate::bus::{Bus, BusConfig, BusError, BusEvent, Endpoint, HubEndpoints, LostSubscriber};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
@@ -146,10 +146,9 @@ fn emit_bus_event(emit: &EventSink, event: BusEvent) {
             let (topic, except) = (shown_topic(&topic), if is_taken { ", except to everything" } else { "" });
             log(format_args!("nobody subscribes to the topic \"{topic}\" at {place} so far{except}"));
         }
-        BusEvent::LostSubscriber(lost) => {
-            let (state, lost_messages) = (BusEndpointState::Disconnected, lost.lost_messages);
-            let (endpoint, peer, reason) = (lost.endpoint.as_str(), &lost.peer, &lost.reason);
-            emit(&Event::Subscriber { state, endpoint, peer, reason, lost: lost_messages });
+        BusEvent::LostSubscriber(LostSubscriber { endpoint, peer, reason, lost_messages: lost }) => {
+            let (state, endpoint) = (BusEndpointState::Disconnected, endpoint.as_str());
+            emit(&Event::Subscriber { state, endpoint, peer: &peer, reason: &reason, lost });
         }
     }
 }

@@ -122,9 +122,6 @@ impl WaitingLines for EventQueue {
         self.bytes -= line.len();
         Some(line)
     }
-
-    /// The gateway goes on after its parent has closed the pipe.
-    fn record_lost(&mut self) {}
 }
 
 #[cfg(test)]

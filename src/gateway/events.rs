@@ -1,4 +1,5 @@
 //! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
+//! `docs/reference.md` tells what each event, each field and each counter means.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -16,16 +17,13 @@ use crate::tls::session::HandshakeFailure;
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event<'a> {
-    /// A listening socket accepts requests from now on. Each socket has its own event.
     Listening {
         url: &'a str,
-        /// Left out for TCP, and for a Unix socket without a path.
         #[serde(skip_serializing_if = "Option::is_none")]
         socket: Option<&'a Path>,
         pid: u32,
         io: &'static str,
     },
-    /// From now on a message that is posted is taken: the gateway listens, and the bus is connected.
     Ready,
     #[serde(rename = "not-ready")]
     NotReady {
@@ -40,36 +38,28 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
-    /// A subscriber of a bound endpoint or of the embedded hub was disconnected.
     Subscriber {
         state: BusEndpointState,
         endpoint: &'a str,
-        /// The address that it had connected from or, over ipc, its process.
         peer: &'a str,
         reason: &'a str,
-        /// The most messages that it may have lost.
         lost: u64,
     },
     Settings(&'a SettingsChange),
     Certificate {
         state: CertificateState,
-        /// The file of the certificate or, if it is rejected, the file at fault.
         path: &'a str,
-        /// The last second at which the certificate in force is valid (RFC 3339); left out if it cannot be read.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_after: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     Stats(Stats),
-    /// The start or the run has failed. No event follows.
     Failed {
         status: u8,
         reason: &'a str,
     },
-    /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
-        /// The messages that were still in the queue when the time to stop was over.
         #[serde(skip_serializing_if = "Option::is_none")]
         undelivered: Option<NonZero<u64>>,
         #[serde(flatten)]
@@ -88,13 +78,9 @@ pub(crate) enum BusEndpointState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CertificateState {
-    /// The gateway made one where there was none.
     Made,
-    /// The gateway made a new one for the last one.
     Renewed,
-    /// New connections get the one that is now in the files.
     Replaced,
-    /// The one in the files cannot be used, or a new one cannot be made. The last one stays.
     Rejected,
 }
 
@@ -103,10 +89,7 @@ pub(crate) enum CertificateState {
 pub(crate) enum SettingsChange {
     Reloaded,
     Unchanged,
-    /// The new settings cannot be understood. The last good ones stay in force.
-    Rejected {
-        reason: String,
-    },
+    Rejected { reason: String },
 }
 
 /// The counters since the start, and the present state. Each group is declared where it is counted, and a counter that
@@ -117,9 +100,7 @@ pub(crate) struct Stats {
     pub(crate) answers: TallyOf<Status>,
     pub(crate) refused: TallyOf<Unavailable>,
     pub(crate) failed_handshakes: TallyOf<HandshakeFailure>,
-    /// Messages that were answered with 200.
     pub(crate) accepted: u64,
-    /// Messages that were handed to each hub, and written to each subscriber, that was to have them.
     pub(crate) published: u64,
     pub(crate) unknown_topics: Tally,
     #[serde(flatten)]
@@ -131,9 +112,7 @@ pub(crate) struct Stats {
     #[serde(flatten)]
     pub(crate) subscribers: SubscriberTotals,
     pub(crate) endpoints: Vec<EndpointCounters>,
-    /// Peers of `--bind` endpoints and of the embedded hub.
     pub(crate) peers: PeerCounters,
-    /// `None` without an embedded hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hub: Option<HubCounters>,
 }

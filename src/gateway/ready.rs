@@ -44,12 +44,9 @@ impl ReadyReporter {
         });
     }
 
-    pub(super) fn set_listening(&self) {
-        self.update(|state| state.not_listening = None);
-    }
-
-    pub(super) fn set_not_listening(&self, reason: &str) {
-        self.update(|state| state.not_listening = Some(reason.into()));
+    /// Tells why the gateway does not listen; `None` if it listens.
+    pub(super) fn set_off(&self, reason: Option<&str>) {
+        self.update(|state| state.not_listening = reason.map(str::to_owned));
     }
 
     /// Tells why the gateway cannot listen, though the settings open the API. That is reported also where messages were

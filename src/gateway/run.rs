@@ -185,7 +185,7 @@ impl Gateway {
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);
-        self.ready.set_listening();
+        self.ready.set_off(None);
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -220,7 +220,7 @@ impl Gateway {
             listening.close();
         }
         (self.emit)(&Event::Disabled { reason });
-        self.ready.set_not_listening(reason);
+        self.ready.set_off(Some(reason));
         match to_switch_on {
             None => warning(format_args!("not listening: {reason}")),
             Some(path) => {
@@ -236,7 +236,7 @@ impl Gateway {
     async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) {
         match failure {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
-            None => self.ready.set_not_listening("the gateway stops"),
+            None => self.ready.set_off(Some("the gateway stops")),
         }
         let drain_timeout = self.config.drain_timeout;
         // Who connects later would wait in a backlog that nobody looks at again. The thread that makes files removes them,

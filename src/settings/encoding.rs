@@ -12,9 +12,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// TIS-620 and 0xCA of Windows-1255.
 const NAMES: &str = include_str!("encodings.txt");
 
-/// It begins characters outside ASCII in some encodings of seven bits (ISO/IEC 2022).
-const ESCAPE: u8 = 0x1B;
-
 /// Python's tokenizer reads these names as UTF-8 and as Latin-1, whatever follows them and a hyphen.
 const WITH_VARIANTS: [&str; 4] = ["utf-8", "latin-1", "iso-8859-1", "iso-latin-1"];
 
@@ -25,8 +22,8 @@ enum SourceEncoding {
     Standard(&'static Encoding),
     /// The standard reads this name as Windows-1252.
     Latin1,
-    /// ASCII itself, or an encoding that Python alone knows. The text is the fault of a file with other characters, which
-    /// may begin with an [`ESCAPE`].
+    /// ASCII itself, or an encoding that Python alone knows. The text is the fault of a file with other characters. In
+    /// some encodings of seven bits (ISO/IEC 2022) these begin with an escape.
     AsciiAlone {
         what: &'static str,
         has_escapes: bool,
@@ -79,7 +76,7 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
     let text = match declared(source)? {
         SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
         SourceEncoding::AsciiAlone { what, has_escapes } => {
-            match bytes.iter().position(|&byte| !byte.is_ascii() || has_escapes && byte == ESCAPE) {
+            match bytes.iter().position(|&byte| !byte.is_ascii() || has_escapes && byte == 0x1B) {
                 Some(at) => return fault_at(at, what),
                 None => String::from_utf8_lossy(bytes).into_owned(),
             }

@@ -63,8 +63,7 @@ pub(crate) fn default_path() -> io::Result<PathBuf> {
 
 // The XDG Base Directory Specification demands that relative directories are ignored.
 pub(super) fn path_in(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg_config_home
-        .filter(|dir| dir.is_absolute())
-        .or_else(|| home.filter(|dir| dir.is_absolute()).map(|dir| dir.join(".config")))
-        .map(|dir| dir.join("adapter/user_settings.py"))
+    let absolute = |dir: &PathBuf| dir.is_absolute();
+    let config_home = xdg_config_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".config")));
+    Some(config_home?.join("adapter/user_settings.py"))
 }

@@ -124,11 +124,8 @@ fn bound<'a>(target: &'a Expr, value: Option<&'a Expr>, name: &str) -> Option<&'
 }
 
 fn elements(expr: &Expr) -> Option<&[Expr]> {
-    match expr {
-        Expr::Tuple(tuple) => Some(&tuple.elts),
-        Expr::List(list) => Some(&list.elts),
-        _ => None,
-    }
+    let tuple = expr.as_tuple_expr().map(|tuple| &*tuple.elts);
+    tuple.or_else(|| Some(&*expr.as_list_expr()?.elts))
 }
 
 /// Returns whether `ast.literal_eval` of Python takes the expression: a constant, a signed number, or a display of

@@ -18,7 +18,7 @@ pub(crate) trait WaitingLines: Send + 'static {
     fn take_next(&mut self) -> Option<Vec<u8>>;
 
     /// Records that the stream did not take what [`WaitingLines::take_next`] returned last.
-    fn record_lost(&mut self);
+    fn record_lost(&mut self) {}
 }
 
 /// Shared by the thread that writes and those that add lines, who hold the lock for a few instructions.
@@ -124,8 +124,6 @@ mod tests {
         fn take_next(&mut self) -> Option<Vec<u8>> {
             self.0.take()
         }
-
-        fn record_lost(&mut self) {}
     }
 
     /// A pipe with room stands for the stream of a thread that gets no processor: a full pipe holds the thread up.

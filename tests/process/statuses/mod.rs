@@ -69,7 +69,9 @@ fn an_idle_connection_is_closed_without_an_answer() {
 fn wrong_tokens_are_logged_once_a_minute() {
     let fixture = Fixture::start();
     let wrong = fixture.request(FINE).target("/api/message?token=s3cr3t-guess");
+    // The counters are looked at once a second, so it takes longer to see that there is no second line.
     for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(150));
         assert_eq!(fixture.client().exchange(&wrong).status, 401);
         fixture.gateway.expect_log("answered 401");
     }
