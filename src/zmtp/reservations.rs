@@ -1,8 +1,7 @@
 //! Room for the long messages of publishers, whose frames say how long they are.
 //!
-//! A message of at most [`UNRESERVED_BYTES`] needs no reservation. A longer one reserves its whole size when its head
-//! has arrived, in the order in which heads arrive, so that a large message is not passed by small ones for ever.
-//! Whoever waits for a reservation is not read.
+//! A message of more than [`UNRESERVED_BYTES`] reserves its whole size when its head has arrived, in the order in which
+//! heads arrive, so that a large one is not passed by small ones for ever. Whoever waits for a reservation is not read.
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
 //! is left unread, so that no publisher is late because others are read first.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::place_set::PlaceSet;
 use super::prefix_tree::{NodeNumber, PrefixTree};
+use crate::terms::limits::MAX_TOPIC_BYTES;
 
 /// Most prefixes of one subscriber. An adapter has some hundred. Besides its bytes, a prefix takes some 200 bytes.
 pub const CONNECTION_PREFIXES: usize = 4_800;
@@ -17,7 +18,7 @@ pub const SHARED_PREFIXES: usize = 4 * CONNECTION_PREFIXES;
 const SHOWN_PREFIXES: usize = 20;
 const SHOWN_CHARS: usize = 64;
 
-/// A subscription is beyond [`CONNECTION_PREFIXES`] or [`SHARED_PREFIXES`].
+/// A subscription is beyond [`MAX_TOPIC_BYTES`], [`CONNECTION_PREFIXES`] or [`SHARED_PREFIXES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionFault;
 
@@ -33,8 +34,8 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`, whose length the caller bounds.
-    /// Returns whether it did not subscribe to that prefix yet. Its first prefix is always accepted.
+    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`. Returns whether it did not subscribe
+    /// to that prefix yet. Whatever others subscribe to, its first prefix is accepted.
     ///
     /// # Errors
     /// Returns a fault, and changes nothing, if the prefix is beyond a bound.
@@ -45,7 +46,7 @@ impl Subscriptions {
             return Ok(false);
         }
         let is_within_bounds = of.len() < CONNECTION_PREFIXES && self.total < SHARED_PREFIXES;
-        if !is_within_bounds && !of.is_empty() {
+        if prefix.len() > MAX_TOPIC_BYTES || !is_within_bounds && !of.is_empty() {
             return Err(SubscriptionFault);
         }
         of.insert(self.tree.insert(place, found));
@@ -228,6 +229,15 @@ mod tests {
         subscriptions.leave(1);
         assert_eq!(subscriptions.subscribe(last, &[0, 1]), Ok(true));
         assert_eq!(subscriptions.subscribe(0, &[9; 9]), Err(SubscriptionFault));
+    }
+
+    #[test]
+    fn no_prefix_is_longer_than_a_topic() {
+        let (mut subscriptions, prefix) = (Subscriptions::default(), [b't'; MAX_TOPIC_BYTES + 1]);
+        assert_eq!(subscriptions.subscribe(0, &prefix), Err(SubscriptionFault));
+        assert_eq!(subscriptions.subscribe(0, &prefix[1..]), Ok(true));
+        assert_eq!(subscriptions.subscribe(0, &prefix), Err(SubscriptionFault));
+        assert!(!subscriptions.cancel(0, &prefix) && subscriptions.cancel(0, &prefix[1..]));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A message of two frames, topic and payload, in the form in which it is sent to a peer.
 //!
-//! The bytes are made once, by the thread that accepts the message, and all peers are sent the same ones. A large
-//! payload stays in the buffer in which it was received.
+//! The bytes are made once, by the thread that accepts the message. A large payload stays in its buffer.
 
 use std::ops::Range;
 use std::sync::Arc;

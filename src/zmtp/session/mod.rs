@@ -29,12 +29,10 @@ pub enum PeerEvent<'b> {
     Greeting(SocketRole),
     /// Its handshake is done, and its socket type fits.
     Ready,
-    /// It wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`]. A peer may send this twice.
+    /// It wants what begins with this prefix, of which more than [`MAX_TOPIC_BYTES`] may be cut. It may send this twice.
     Subscribe(&'b [u8]),
-    /// It no longer wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`].
+    /// It no longer wants what begins with this prefix, which may be cut as well.
     Cancel(&'b [u8]),
-    /// It subscribes to a longer prefix, which is ignored.
-    RefusedSubscription,
     /// It is to be answered with a `PONG` of this context, of at most [`PING_CONTEXT_BYTES`].
     Ping(&'b [u8]),
     /// A publisher has begun to send a message of so many bytes, more than [`UNRESERVED_BYTES`], which has not arrived
@@ -45,6 +43,8 @@ pub enum PeerEvent<'b> {
     /// One message is dropped: there is no memory for it, it is beyond the bounds, or a subscriber has sent it.
     Dropped,
 }
+
+type OnEvent<'a> = dyn FnMut(PeerEvent<'_>) + 'a;
 
 /// What one peer has sent so far, as far as it decides about what may follow.
 ///
@@ -74,12 +74,6 @@ enum Stage {
     Head(Vec<u8>),
     /// In the body of a frame, of which this has arrived.
     Body(FrameHead, Vec<u8>),
-}
-
-impl Stage {
-    fn is_empty_head(&self) -> bool {
-        matches!(self, Self::Head(part) if part.is_empty())
-    }
 }
 
 /// What the next frame of a peer may be. Behind the handshake, it may also be a command.
@@ -113,7 +107,7 @@ impl PeerSession {
 
     /// Returns whether all that the peer has begun to send behind its handshake has arrived whole.
     pub fn is_between_messages(&self) -> bool {
-        self.expected == Expected::Message && self.stage.is_empty_head()
+        self.expected == Expected::Message && matches!(&self.stage, Stage::Head(part) if part.is_empty())
     }
 
     /// Returns the bytes that are held for what has not arrived whole.
@@ -165,7 +159,7 @@ impl PeerSession {
             // An assignment also drops what was there, which takes some instructions for each frame.
             if dropped > 0 {
                 self.stage = Stage::Dropped(dropped);
-            } else if !self.stage.is_empty_head() {
+            } else if !matches!(&self.stage, Stage::Head(part) if part.is_empty()) {
                 self.stage = Stage::Head(Vec::new());
             }
             self.read_frame(head, body, on)?;
@@ -174,11 +168,7 @@ impl PeerSession {
     }
 
     /// Takes what stands before the body of a frame. Returns its head, or `None` if that has not arrived whole.
-    fn take_head(
-        &mut self,
-        rest: &mut &[u8],
-        on: &mut dyn FnMut(PeerEvent<'_>),
-    ) -> Result<Option<FrameHead>, PeerFault> {
+    fn take_head(&mut self, rest: &mut &[u8], on: &mut OnEvent<'_>) -> Result<Option<FrameHead>, PeerFault> {
         loop {
             match &mut self.stage {
                 Stage::Greeting(part) => {
@@ -238,7 +228,7 @@ impl PeerSession {
     }
 
     /// Drops what follows of this frame behind its first bytes, and the rest of its message.
-    fn drop_frame(&mut self, head: FrameHead, arrived: usize, on: &mut dyn FnMut(PeerEvent<'_>)) {
+    fn drop_frame(&mut self, head: FrameHead, arrived: usize, on: &mut OnEvent<'_>) {
         self.stage = Stage::Dropped(head.body_bytes - arrived as u64);
         self.topic.clear();
         let next = if head.has_more { Expected::Rest } else { Expected::Message };
@@ -247,12 +237,7 @@ impl PeerSession {
         }
     }
 
-    fn read_frame(
-        &mut self,
-        head: FrameHead,
-        body: Cow<'_, [u8]>,
-        on: &mut dyn FnMut(PeerEvent<'_>),
-    ) -> Result<(), PeerFault> {
+    fn read_frame(&mut self, head: FrameHead, body: Cow<'_, [u8]>, on: &mut OnEvent<'_>) -> Result<(), PeerFault> {
         if self.expected == Expected::Ready {
             let socket_type = wire::parse_socket_type(&body)?;
             if SocketRole::of_type(&socket_type) != Some(self.peers) {
@@ -260,8 +245,10 @@ impl PeerSession {
             }
             self.expected = Expected::Message;
             on(PeerEvent::Ready);
-        } else if self.peers == SocketRole::Subscribes && read_subscription(head.is_command, &body, on) {
-            return Ok(());
+        } else if self.peers == SocketRole::Subscribes
+            && let Some(subscription) = read_subscription(head.is_command, &body)
+        {
+            on(subscription);
         } else if head.is_command {
             if head.body_bytes > COMMAND_BYTES {
                 return Err(PeerFault::Command);
@@ -298,18 +285,9 @@ fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
     rest.split_off(..bytes.min(rest.len())).unwrap_or_default()
 }
 
-/// Reads a subscription or a cancellation. Returns `false` if the frame is neither.
-fn read_subscription(is_command: bool, body: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> bool {
+/// Returns the subscription or the cancellation that this frame is.
+fn read_subscription(is_command: bool, body: &[u8]) -> Option<PeerEvent<'_>> {
     let (subscribe, cancel) = if is_command { (SUBSCRIBE, CANCEL) } else { (&b"\x01"[..], &b"\0"[..]) };
-    if let Some(prefix) = body.strip_prefix(subscribe) {
-        let is_short = prefix.len() <= MAX_TOPIC_BYTES;
-        on(if is_short { PeerEvent::Subscribe(prefix) } else { PeerEvent::RefusedSubscription });
-        return true;
-    }
-    let Some(prefix) = body.strip_prefix(cancel) else { return false };
-    // A longer prefix was refused before, and is counted once.
-    if prefix.len() <= MAX_TOPIC_BYTES {
-        on(PeerEvent::Cancel(prefix));
-    }
-    true
+    let subscribed = body.strip_prefix(subscribe).map(PeerEvent::Subscribe);
+    subscribed.or_else(|| body.strip_prefix(cancel).map(PeerEvent::Cancel))
 }

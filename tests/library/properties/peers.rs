@@ -28,7 +28,6 @@ pub(crate) enum Said {
     Ready,
     Subscribe(Vec<u8>),
     Cancel(Vec<u8>),
-    RefusedSubscription,
     Ping(Vec<u8>),
     Message(Vec<u8>, Vec<u8>),
     Dropped,
@@ -77,7 +76,6 @@ fn said(event: PeerEvent<'_>) -> Said {
         PeerEvent::Ready => Said::Ready,
         PeerEvent::Subscribe(prefix) => Said::Subscribe(prefix.to_vec()),
         PeerEvent::Cancel(prefix) => Said::Cancel(prefix.to_vec()),
-        PeerEvent::RefusedSubscription => Said::RefusedSubscription,
         PeerEvent::Ping(context) => Said::Ping(context.to_vec()),
         PeerEvent::LongMessage(bytes) => panic!("no message has {bytes} bytes"),
         PeerEvent::Message(message) => Said::Message(message.topic().to_vec(), message.payload().to_vec()),
@@ -244,11 +242,10 @@ fn read_subscriptions(mut rest: &[u8], said: &mut Vec<Said>) -> Result<(), PeerF
             break;
         }
         let marks: [&[u8]; 2] = if frame.is_command { [b"\x09SUBSCRIBE", b"\x06CANCEL"] } else { [b"\x01", b"\x00"] };
-        match marks.map(|mark| frame.body.strip_prefix(mark)) {
-            [Some(prefix), _] if prefix.len() <= MAX_TOPIC_BYTES => said.push(Said::Subscribe(prefix.to_vec())),
-            [_, Some(prefix)] if prefix.len() <= MAX_TOPIC_BYTES => said.push(Said::Cancel(prefix.to_vec())),
-            [Some(_), _] => said.push(Said::RefusedSubscription),
-            [_, Some(_)] => {}
+        let body = &frame.body[..frame.body.len().min(SUBSCRIPTION_BYTES)];
+        match marks.map(|mark| body.strip_prefix(mark)) {
+            [Some(prefix), _] => said.push(Said::Subscribe(prefix.to_vec())),
+            [_, Some(prefix)] => said.push(Said::Cancel(prefix.to_vec())),
             _ if frame.is_command => read_command(&frame, said)?,
             _ => said.push(Said::Dropped),
         }

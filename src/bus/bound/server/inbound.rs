@@ -24,12 +24,6 @@ const SUBSCRIPTION_BYTES: usize = 96;
 /// Bytes of commands that may wait for a peer. Beyond them, it is not read until it has taken some of them.
 const COMMANDS_BYTES: usize = 4 * 1024;
 
-enum ReadEnd {
-    Drained,
-    More,
-    Ended,
-}
-
 impl Server {
     /// Reads from the peers that may have something to read, in rotation.
     pub(super) fn read(&mut self, exchange: &mut Exchange, now: Duration) {
@@ -44,19 +38,17 @@ impl Server {
             } else if !self.may_read(id, exchange) {
                 self.readable.push_back(id);
             } else if let Some(mut peer) = self.peers.remove(&id) {
-                match self.read_peer(&mut peer, exchange, now) {
-                    ReadEnd::Ended => {
-                        self.leave(&mut peer);
-                        continue;
+                let Some(is_more) = self.read_peer(&mut peer, exchange, now) else {
+                    self.leave(&mut peer);
+                    continue;
+                };
+                peer.is_queued = is_more;
+                if is_more {
+                    self.readable.push_back(id);
+                    // What has arrived counts before what is posted, but the message of a publisher does not.
+                    if peer.phase != Phase::Publisher {
+                        left_peers = self.readable.len();
                     }
-                    ReadEnd::More => {
-                        self.readable.push_back(id);
-                        // What has arrived counts before what is posted, but the message of a publisher does not.
-                        if peer.phase != Phase::Publisher {
-                            left_peers = self.readable.len();
-                        }
-                    }
-                    ReadEnd::Drained => peer.is_queued = false,
                 }
                 self.peers.insert(id, peer);
             }
@@ -76,7 +68,8 @@ impl Server {
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
 
-    fn read_peer(&mut self, peer: &mut Peer, exchange: &mut Exchange, now: Duration) -> ReadEnd {
+    /// Reads once. Returns whether there may be more to read, or `None` if the peer does not stay.
+    fn read_peer(&mut self, peer: &mut Peer, exchange: &mut Exchange, now: Duration) -> Option<bool> {
         let most_bytes = if peer.phase == Phase::Publisher { READ_BUFFER_BYTES } else { READ_BYTES };
         let mut buffer = std::mem::take(&mut self.read_buffer);
         let read = peer.read(buffer.get_mut(..most_bytes).unwrap_or_default());
@@ -90,13 +83,9 @@ impl Server {
         };
         self.read_buffer = buffer;
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
-        match stays {
-            false => ReadEnd::Ended,
-            // Over tcp, nothing is left where a part of the buffer is free, and the peer is announced when more comes.
-            // Its end is announced once, and only another read shows it.
-            true if bytes == most_bytes || (bytes > 0 && (is_ipc || peer.has_ended)) => ReadEnd::More,
-            true => ReadEnd::Drained,
-        }
+        // Over tcp, nothing is left where a part of the buffer is free, and the peer is announced when more comes. Its
+        // end is announced once, and only another read shows it.
+        stays.then_some(bytes == most_bytes || (bytes > 0 && (is_ipc || peer.has_ended)))
     }
 
     /// Handles what was read from a peer. Returns whether it stays.
@@ -141,9 +130,6 @@ impl Server {
                 self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_BYTES);
                 exchange.subscriptions.cancel(place, prefix);
             }
-            (PeerEvent::RefusedSubscription, Phase::Subscriber(_)) => {
-                self.report(&Excess::Subscription, peer, now);
-            }
             (PeerEvent::LongMessage(bytes), Phase::Publisher) => self.reservations.announce(peer.id, bytes),
             (PeerEvent::Message(message), Phase::Publisher) => {
                 self.reservations.release(peer.id);
@@ -159,7 +145,7 @@ impl Server {
             (PeerEvent::Ping(context), _) => put_pong(&mut peer.commands, context),
             // There is no place for it.
             (_, Phase::Handshake | Phase::Closing) => {}
-            (PeerEvent::Subscribe(_) | PeerEvent::Cancel(_) | PeerEvent::RefusedSubscription, Phase::Publisher)
+            (PeerEvent::Subscribe(_) | PeerEvent::Cancel(_), Phase::Publisher)
             | (PeerEvent::LongMessage(_) | PeerEvent::Message(_), Phase::Subscriber(_)) => {
                 debug_assert!(false, "a session reports what fits its role");
             }
@@ -183,7 +169,7 @@ impl Server {
                 debug_assert_eq!(former, None, "{place} is that of another");
             }
         }
-        self.end_handshake(peer.id);
+        self.handshakes.retain(|(id, _)| *id != peer.id);
     }
 
     /// Ends publishers of which long messages come too slowly while others wait. All of a publisher was read if it is
