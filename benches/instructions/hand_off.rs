@@ -60,7 +60,7 @@ fn drain((inbox, batch): &mut (Inbox, VecDeque<PostedMessage>)) -> usize {
 
 fn filled() -> Filled {
     let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
-    let inbox = Inbox::new(&Limits::DEFAULT, waker, [endpoint].into_iter(), [].into_iter());
+    let inbox = Inbox::new(&Limits::DEFAULT, waker, vec![endpoint], Vec::new());
     let mut filled = Box::new((inbox, VecDeque::new()));
     // Both buffers have room then.
     for _ in 0..3 {

@@ -40,8 +40,7 @@ pub struct BusConfig {
     pub max_peers: usize,
     /// Longest payload of a publisher of the hub, in bytes.
     pub payload_bytes: u64,
-    /// How much the queue may hold. Each message counts 256 bytes more than its content. Any message is accepted when
-    /// the queue is empty.
+    /// How much the queue may hold. A message counts 256 bytes more than its content. An empty queue accepts any one.
     pub limits: Limits,
     /// Messages that libzmq may hold for one hub that is connected to.
     pub pipe_messages: NonZero<u16>,
@@ -92,5 +91,3 @@ impl fmt::Display for BusError {
         }
     }
 }
-
-impl std::error::Error for BusError {}

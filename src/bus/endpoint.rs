@@ -138,8 +138,6 @@ impl fmt::Display for EndpointFault {
     }
 }
 
-impl std::error::Error for EndpointFault {}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,8 +15,7 @@ use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::terms::limits::Limits;
 use crate::zmtp::{SubscriberTotals, WireMessage};
 
-/// What a message counts beside its content, in bytes: its entries in the inbox and in the log of the bus thread, the
-/// heads of its frames, and the allocator's part.
+/// What a message counts beside its content, in bytes: its entries in the inbox and the log, and the allocator's part.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
 /// The number of messages for which an empty inbox keeps memory: some 80 KiB.
@@ -33,8 +32,8 @@ pub struct PostedMessage {
 /// Publishes messages from any thread.
 pub type Publisher = Arc<Inbox>;
 
-/// The queue of posted messages, and whether one may enter. A message keeps its place until that is given back, so those
-/// that the bus thread has taken count too.
+/// The queue of posted messages, and whether one may enter. Those that the bus thread has taken count until it gives
+/// their places back.
 pub struct Inbox {
     contents: Mutex<Contents>,
     /// Notified when the number of subscriptions changes.
@@ -125,14 +124,9 @@ pub struct EndpointCounters {
 impl Inbox {
     /// Returns an inbox whose queue has these limits. Messages go to the endpoints that are `bound`, which always count as
     /// connected, and to those that are `dialled`, none of which is connected.
-    pub fn new(
-        limits: &Limits,
-        waker: Arc<Waker>,
-        bound: impl Iterator<Item = Endpoint>,
-        dialled: impl Iterator<Item = Endpoint>,
-    ) -> Self {
+    pub fn new(limits: &Limits, waker: Arc<Waker>, bound: Vec<Endpoint>, dialled: Vec<Endpoint>) -> Self {
         let state = |connected| move |endpoint| EndpointCounters { endpoint, connected, reconnects: 0 };
-        let endpoints = bound.map(state(true)).chain(dialled.map(state(false))).collect();
+        let endpoints = bound.into_iter().map(state(true)).chain(dialled.into_iter().map(state(false))).collect();
         let counters = BusCounters { endpoints, ..BusCounters::default() };
         Self {
             contents: Mutex::new(Contents { counters, ..Contents::default() }),
@@ -146,8 +140,8 @@ impl Inbox {
         }
     }
 
-    /// Locks the inbox if a message of this weight may enter. The bus thread is woken by the first refusal after it has
-    /// given a place back.
+    /// Locks the inbox if a message of this weight may enter. The first refusal after a place was given back wakes the
+    /// bus thread.
     fn enter(&self, weight_bytes: usize) -> Result<MutexGuard<'_, Contents>, Unavailable> {
         let mut contents = self.lock();
         let Contents { counters, notices, .. } = &mut *contents;
@@ -177,8 +171,7 @@ impl Inbox {
         }
     }
 
-    /// Takes all that waits, in the place of `batch` if that is empty. Parks the bus thread if `may_park` and nothing
-    /// was taken.
+    /// Takes all that waits if `batch` is empty. Parks the bus thread if `may_park` and it has nothing to do.
     pub fn take(&self, batch: &mut VecDeque<PostedMessage>, may_park: bool) -> Notices {
         if batch.is_empty() && batch.capacity() > KEPT_MESSAGES {
             batch.shrink_to(KEPT_MESSAGES);
@@ -225,8 +218,8 @@ impl Inbox {
         }
     }
 
-    /// Waits until somebody has subscribed at a bound endpoint. Returns whether somebody has.
-    pub(super) fn wait_for_subscriber(&self, timeout: Duration) -> bool {
+    /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
+    pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
         let has_none = |contents: &mut Contents| contents.counters.subscribers.subscriptions.unwrap_or_default() == 0;
         let waited = self.subscribed.wait_timeout_while(self.lock(), timeout, has_none);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -266,7 +259,12 @@ impl Publish for Inbox {
     /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] then.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
-        let message = wire_message(topic.as_bytes(), payload).ok_or(Unavailable::QueueFull)?;
+        let bytes = payload.bytes();
+        let message = match payload.into_buffer() {
+            None => WireMessage::copy_of(topic.as_bytes(), bytes),
+            Some((buffer, part)) => WireMessage::part_of(topic.as_bytes(), buffer, part),
+        };
+        let message = message.ok_or(Unavailable::QueueFull)?;
         let mut contents = self.enter(weight_bytes)?;
         contents.notices.bytes += weight_bytes;
         contents.counters.accepted += 1;
@@ -275,14 +273,6 @@ impl Publish for Inbox {
         queue.high_water = queue.high_water.max(queue.depth);
         contents.messages.push_back(PostedMessage { message, weight_bytes });
         Ok(())
-    }
-}
-
-fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
-    let bytes = payload.bytes();
-    match payload.into_buffer() {
-        None => WireMessage::copy_of(topic, bytes),
-        Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
     }
 }
 
@@ -297,7 +287,7 @@ mod tests {
         let bound = "tcp://127.0.0.1:1".parse().unwrap();
         let queue_messages = NonZero::new(capacity).unwrap();
         let limits = Limits { queue_messages, buffered_bytes: max_bytes, ..Limits::DEFAULT };
-        Inbox::new(&limits, Arc::new(Waker::new().unwrap()), [bound].into_iter(), [].into_iter())
+        Inbox::new(&limits, Arc::new(Waker::new().unwrap()), vec![bound], Vec::new())
     }
 
     fn post(inbox: &Inbox, payload: &[u8]) -> Result<(), Unavailable> {
@@ -386,7 +376,7 @@ mod tests {
     fn an_endpoint_counts_as_connected_while_it_is_so() {
         let waker = Arc::new(Waker::new().unwrap());
         let endpoints = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"].map(|address| address.parse().unwrap());
-        let inbox = Inbox::new(&Limits::DEFAULT, waker, [].into_iter(), endpoints.into_iter());
+        let inbox = Inbox::new(&Limits::DEFAULT, waker, Vec::new(), endpoints.to_vec());
         for (endpoint, is_connected, expected, reaches_all, reconnects) in [
             (0, false, Err(Unavailable::NotConnected), false, 0),
             (0, true, Ok(()), false, 0),

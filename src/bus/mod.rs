@@ -2,8 +2,8 @@
 //!
 //! The files in reading order: `config`, `endpoint`, [`inbox`], `running`, `thread`, `poller`, `bound`, `link`, `ffi`.
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
-//! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
-//! `accepted == published + depth`.
+//!
+//! Invariant: at any time, also after [`Bus::stop`], `accepted == published + depth`.
 
 mod bound;
 mod config;

@@ -1,13 +1,13 @@
 //! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker,
-//! libzmq's sockets, and ours. `zmq_poll` polls twice and knows no waker: when messages come one by one, it takes ten
-//! system calls for a message.
+//! libzmq's sockets, and ours. `zmq_poll` knows no waker, and takes ten system calls for a message that comes alone.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::sys::process::thread_processor_time;
 
@@ -24,7 +24,7 @@ const LIBZMQ: u64 = 1;
 /// The least token of a socket that [`Poller::add`] adds.
 pub(super) const FIRST_TOKEN: u64 = 2;
 
-const ENDED: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// Wakes a thread that waits for its descriptor: an eventfd, a counter in the kernel.
 #[derive(Debug)]
@@ -90,14 +90,13 @@ impl Poller {
     /// Creates a poller that waits for `waker` alone. Each wake ends one wait; the waker need not be cleared.
     pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
         let poller = Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, changes: Vec::new() };
-        poller.add_as(waker.as_fd(), WAKER, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        poller.add_as(waker.as_fd(), WAKER, EventFlags::IN | EventFlags::ET)?;
         Ok(poller)
     }
 
-    /// Adds the descriptor of a socket of libzmq, until that is closed. It announces only what arrives after the socket
-    /// was last read until nothing was left.
+    /// Adds a socket of libzmq, until it is closed. It announces only what arrives after all of it was read.
     pub(super) fn add_libzmq(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.add_as(socket, LIBZMQ, epoll::EventFlags::IN)
+        self.add_as(socket, LIBZMQ, EventFlags::IN)
     }
 
     /// Adds a socket of ours, until it is closed. Each change is announced once: whoever is told reads, or writes,
@@ -105,11 +104,10 @@ impl Poller {
     /// (EPOLLHUP and EPOLLERR cannot be left out).
     pub(super) fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         debug_assert!(token >= FIRST_TOKEN);
-        use epoll::EventFlags;
         self.add_as(socket, token, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET)
     }
 
-    fn add_as(&self, socket: BorrowedFd<'_>, data: u64, flags: epoll::EventFlags) -> io::Result<()> {
+    fn add_as(&self, socket: BorrowedFd<'_>, data: u64, flags: EventFlags) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(data), flags)?)
     }
 
@@ -137,8 +135,8 @@ impl Poller {
                 LIBZMQ => end = WaitEnd::Sockets,
                 token => self.changes.push(Ready {
                     token,
-                    may_read: flags.intersects(!epoll::EventFlags::OUT),
-                    may_write: flags.contains(epoll::EventFlags::OUT),
+                    may_read: flags.intersects(!EventFlags::OUT),
+                    may_write: flags.contains(EventFlags::OUT),
                     has_ended: flags.intersects(ENDED),
                 }),
             }

@@ -32,8 +32,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Binds the endpoints, begins to connect, and starts the bus thread. That thread calls `on_event`, and sends
-    /// nothing until the call returns.
+    /// Binds, begins to connect, and starts the bus thread, which calls `on_event` and sends nothing meanwhile.
     ///
     /// # Errors
     /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
@@ -47,14 +46,14 @@ impl Bus {
             let (opened_in, opened) = with_context(&config.connect, dial)?;
             (context, dialled) = (Some(opened_in), opened);
         }
-        let endpoints_of = |roles: &[SocketRole]| -> Vec<_> {
-            server.iter().flat_map(|server| server.endpoints(roles)).cloned().collect()
-        };
-        let bound = endpoints_of(&[SocketRole::Subscribes, SocketRole::Publishes]);
-        let for_subscribers = endpoints_of(&[SocketRole::Subscribes]);
-        let mut exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
+        let endpoints = || server.iter().flat_map(Server::endpoints);
+        let bound = endpoints().map(|(endpoint, _)| endpoint).collect();
+        let for_subscribers = endpoints().filter(|(_, peers)| *peers == SocketRole::Subscribes);
+        let for_subscribers: Vec<_> = for_subscribers.map(|(endpoint, _)| endpoint).collect();
+        let places = server.as_ref().map_or(0, |server| server.places.subscribers);
+        let mut exchange = Exchange::new(places, dialled.len());
         let first_dialled = for_subscribers.len();
-        let mut inbox = Inbox::new(&config.limits, waker, for_subscribers.into_iter(), config.connect.into_iter());
+        let mut inbox = Inbox::new(&config.limits, waker, for_subscribers, config.connect);
         inbox.set_subscribers(exchange.totals(Duration::ZERO));
         if let Some(server) = &server {
             inbox.peers = Arc::clone(&server.reports.counters);
@@ -106,11 +105,6 @@ impl Bus {
     pub fn log_subscriptions(&self) {
         self.inbox.log_wanted.store(true, Ordering::Relaxed);
         self.inbox.waker.wake();
-    }
-
-    /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
-    pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        self.inbox.wait_for_subscriber(timeout)
     }
 
     /// Asks the bus thread to do what [`Bus::stop`] does, and does not wait for it. The first deadline counts.

@@ -2,8 +2,7 @@
 //! into the log of [`Exchange`], hands them over, and works for each peer a bounded time.
 //!
 //! The thread never delays a message to send more of them together, and does not interrupt the worker that wakes it
-//! ([`schedule_as_batch`]). So under load it finds the messages of several iterations of a worker's event loop, and a
-//! single message leaves at once.
+//! ([`schedule_as_batch`]), so that under load it finds the messages of several iterations of a worker's event loop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -66,7 +66,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
     let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
     let mut subscriber = Subscriber::connect(subscribers, &topics).map_err(Failure::configuration)?;
-    if !bus.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+    if !bus.publisher().wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
         return Err(Failure::configuration("the listener could not subscribe to the embedded hub"));
     }
     let interrupter = subscriber.interrupter();

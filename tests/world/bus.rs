@@ -18,7 +18,7 @@ impl Bus {
     /// Returns a bus that is connected, with an inbox of these bounds.
     pub(crate) fn new(limits: &limits::Limits) -> Self {
         let (endpoint, waker) = ("tcp://127.0.0.1:1".parse().unwrap(), Arc::new(Waker::new().unwrap()));
-        let inbox = Inbox::new(limits, waker, [].into_iter(), [endpoint].into_iter());
+        let inbox = Inbox::new(limits, waker, Vec::new(), vec![endpoint]);
         let bus = Self { inbox: Arc::new(inbox), batch: RefCell::default() };
         bus.set_connected(true);
         bus

@@ -43,7 +43,7 @@ pub(super) struct Listener {
     /// Its subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
     /// Somebody may wait to be accepted.
-    may_accept: bool,
+    pub(super) may_accept: bool,
 }
 
 /// The socket of a connection, and over TCP the address of its peer.
@@ -74,16 +74,9 @@ impl Listeners {
         Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
     }
 
-    /// Returns the token for the poller that no listener has, nor one below it.
-    pub(super) fn next_token(&self) -> u64 {
-        FIRST_TOKEN + self.all.len() as u64
-    }
-
-    pub(super) fn on_ready(&mut self, token: u64) {
-        let index = usize::try_from(token - FIRST_TOKEN).unwrap_or(usize::MAX);
-        if let Some(listener) = self.all.get_mut(index) {
-            listener.may_accept = true;
-        }
+    /// Returns the listener with this token for the poller. Peers have greater ones.
+    pub(super) fn with_token(&mut self, token: u64) -> Option<&mut Listener> {
+        self.all.get_mut(usize::try_from(token - FIRST_TOKEN).ok()?)
     }
 
     pub(super) fn may_accept(&self, now: Duration) -> bool {

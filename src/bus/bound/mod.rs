@@ -23,11 +23,10 @@ pub const MAX_PEERS: usize = MAX_SUBSCRIBERS + MAX_PUBLISHERS + MAX_HANDSHAKES;
 /// However few descriptors there are.
 const FEWEST_HANDSHAKES: usize = 8;
 
-/// Peers in their handshake, subscribers and publishers have places apart: whoever connects and says nothing takes no
-/// place of a peer that speaks.
+/// The places are apart, so that whoever connects and says nothing takes no place of a peer that speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Places {
-    subscribers: usize,
+pub(super) struct Places {
+    pub(super) subscribers: usize,
     publishers: usize,
     handshakes: usize,
 }

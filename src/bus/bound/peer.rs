@@ -66,8 +66,7 @@ impl Peer {
         retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
     }
 
-    /// Writes one part after the other. Returns how many bytes the kernel took: none if it has no room. After an error
-    /// the connection has ended.
+    /// Returns how many bytes the kernel took: none if it has no room. After an error the connection has ended.
     pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let slices = parts.map(IoSlice::new);
@@ -95,13 +94,9 @@ impl Peer {
     }
 
     /// Writes the next batch of messages to a subscriber. Returns whether more could be written at once.
-    pub(super) fn write_batch(
-        &mut self,
-        place: u8,
-        exchange: &mut Exchange,
-        buffer: &mut Vec<u8>,
-    ) -> Result<bool, Errno> {
+    pub(super) fn write_batch(&mut self, exchange: &mut Exchange, buffer: &mut Vec<u8>) -> Result<bool, Errno> {
         self.write_commands(exchange)?;
+        let Phase::Subscriber(place) = self.phase else { return Ok(false) };
         if !self.is_writable {
             return Ok(false);
         }

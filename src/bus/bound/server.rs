@@ -12,7 +12,7 @@ use super::peer::{Peer, PeerId, Phase};
 use super::reports::{Excess, LostSubscriber, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
-use crate::bus::poller::{Poller, Ready};
+use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
 use crate::sys::log::{log, warning};
 use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
@@ -42,7 +42,7 @@ pub(in crate::bus) struct Server {
     listeners: Listeners,
     peers: BTreeMap<PeerId, Peer>,
     next_id: PeerId,
-    places: Places,
+    pub(in crate::bus) places: Places,
     /// The peers in their handshake, the oldest first, with their deadlines.
     handshakes: VecDeque<(PeerId, Duration)>,
     pub(in crate::bus) publishers: usize,
@@ -77,7 +77,7 @@ impl Server {
         }
         let places = Places::of(config.max_peers);
         Ok(Some(Self {
-            next_id: listeners.next_token(),
+            next_id: FIRST_TOKEN + listeners.all.len() as u64,
             listeners,
             places,
             payload_bytes: config.payload_bytes,
@@ -90,19 +90,15 @@ impl Server {
         }))
     }
 
-    /// Returns the endpoints of peers with these roles, in the order of [`super::super::Bus::bound`].
-    pub(in crate::bus) fn endpoints(&self, roles: &[SocketRole]) -> impl Iterator<Item = &Endpoint> {
-        let listeners = self.listeners.all.iter().filter(|listener| roles.contains(&listener.peers));
-        listeners.map(|listener| &listener.endpoint)
-    }
-
-    pub(in crate::bus) fn most_subscribers(&self) -> usize {
-        self.places.subscribers
+    /// Returns the endpoints in the order of [`super::super::Bus::bound`], each with what its peers do.
+    pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (Endpoint, SocketRole)> {
+        self.listeners.all.iter().map(|listener| (listener.endpoint.clone(), listener.peers))
     }
 
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
-        if ready.token < self.listeners.next_token() {
-            return self.listeners.on_ready(ready.token);
+        if let Some(listener) = self.listeners.with_token(ready.token) {
+            listener.may_accept = true;
+            return;
         }
         let Some(peer) = self.peers.get_mut(&ready.token) else { return };
         peer.is_writable |= ready.may_write;
@@ -177,7 +173,7 @@ impl Server {
         for place in exchange.waiting().iter() {
             let Some(&id) = self.subscribers.get(&place) else { continue };
             let Some(peer) = self.peers.get_mut(&id) else { continue };
-            match peer.write_batch(place, exchange, &mut self.write_buffer) {
+            match peer.write_batch(exchange, &mut self.write_buffer) {
                 Ok(is_left) => is_more |= is_left,
                 Err(_) => self.end(id),
             }
@@ -207,10 +203,9 @@ impl Server {
     /// Disconnects subscribers that hold others up for too long. Returns whether there was one.
     pub(in crate::bus) fn end_stalled(&mut self, has_refused: bool, exchange: &mut Exchange, now: Duration) -> bool {
         let mut has_ended = false;
-        for (origin, holds_up) in [(Origin::Posted, has_refused), (Origin::Forwarded, exchange.is_full())] {
-            let overdue =
-                if holds_up { exchange.overdue(origin, self.stall_timeout, now) } else { PlaceSet::default() };
-            for place in overdue.iter() {
+        let held_up = [(Origin::Posted, has_refused), (Origin::Forwarded, exchange.is_full())];
+        for (origin, _) in held_up.into_iter().filter(|(_, is_held_up)| *is_held_up) {
+            for place in exchange.overdue(origin, self.stall_timeout, now).iter() {
                 let id = self.subscribers.get(&place);
                 let Some(peer) = id.and_then(|id| self.peers.remove(id)) else { continue };
                 self.reports.counters.stalled.add(1);
@@ -286,14 +281,10 @@ impl Server {
         }
     }
 
-    fn end_handshake(&mut self, peer: PeerId) {
-        self.handshakes.retain(|(id, _)| *id != peer);
-    }
-
     fn leave(&mut self, peer: &mut Peer) {
         self.unfinished_bytes -= peer.session.take().map_or(0, |session| session.unfinished_bytes());
         match peer.phase {
-            Phase::Handshake => self.end_handshake(peer.id),
+            Phase::Handshake => self.handshakes.retain(|(id, _)| *id != peer.id),
             Phase::Publisher => {
                 self.publishers -= 1;
                 self.reservations.release(peer.id);

@@ -73,8 +73,7 @@ impl Frame {
     }
 }
 
-/// Takes the buffer of a frame back. libzmq calls this once, on any of its threads, when the last copy of the frame is
-/// gone. No other thread counts what libzmq holds.
+/// libzmq calls this once, on any of its threads, when the last copy of the frame of this buffer is gone.
 unsafe extern "C" fn return_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
     let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };

@@ -1,6 +1,6 @@
-//! The `unsafe` code of the bus: what the zmq crate does not wrap, or does not wrap as the bus needs it. The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it
-//! cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it does not know, such as `ENOTDIR`.
-//! `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
+//! The `unsafe` code of the bus. The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would
+//! lose the message, and it cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it does not
+//! know, such as `ENOTDIR`. `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
 
 #![allow(unsafe_code)]
 
@@ -37,8 +37,7 @@ pub(crate) fn connect(socket: &mut zmq::Socket, address: &str) -> io::Result<()>
 
 /// Returns the descriptor that becomes readable when the socket has events to process (`ZMQ_FD`).
 pub(crate) fn descriptor(socket: &zmq::Socket) -> zmq::Result<BorrowedFd<'_>> {
-    // SAFETY: the descriptor belongs to the socket, which closes it only when the socket itself ends, and the socket is
-    // borrowed for as long as the descriptor.
+    // SAFETY: the socket, which is borrowed for as long as the descriptor, closes it only when it ends itself.
     socket.get_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 

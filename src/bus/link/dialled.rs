@@ -1,5 +1,4 @@
-//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub. `docs/design.md` says why its pipe gets
-//! everything, from the first subscription on.
+//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub. `docs/design.md` says why XPUB.
 //!
 //! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
 //! connection is lost. Without it, what was handed over is sent to the hub when it is back. Before the first
@@ -103,12 +102,7 @@ impl Dialled {
     }
 
     /// Reads what happened to the connection and what the hub subscribes to. `waker` wakes who is to call again.
-    pub(in crate::bus) fn read_events(
-        &mut self,
-        now: Instant,
-        waker: &Arc<Waker>,
-        on_status: &mut dyn FnMut(LinkStatus),
-    ) {
+    pub(crate) fn read_events(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
         let Self { link, subscriptions, .. } = self;
         // The events of the link are read first. A subscription that is read after the loss of its connection does no
         // harm: the pipe gets everything. One of a new connection that is read before that loss would be forgotten.

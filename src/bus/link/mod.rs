@@ -45,8 +45,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for what [`Link::update`] reads,
-    /// and for the socket.
+    /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for the socket and its monitor.
     pub(crate) fn connect(
         context: &zmq::Context,
         socket: zmq::Socket,
@@ -143,10 +142,9 @@ impl Link {
 
     fn next_report(&self) -> Option<ProbeReport> {
         match self.probe.as_ref()?.try_recv() {
-            Ok(report) => Some(report),
-            // There was no thread for the probe.
-            Err(TryRecvError::Disconnected) => Some(ProbeReport::End(Ok(()))),
             Err(TryRecvError::Empty) => None,
+            // Perhaps there was no thread for the probe.
+            received => Some(received.unwrap_or(ProbeReport::End(Ok(())))),
         }
     }
 

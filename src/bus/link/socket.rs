@@ -1,9 +1,8 @@
 //! What the sockets that dial need of libzmq: threads, options, keep-alive, messages, and the time to send the rest.
 //!
 //! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
-//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
-//! connection. TCP keep-alive distinguishes the two cases: the kernel of a stopped process still answers, and a machine
-//! that is gone does not.
+//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for it. With TCP
+//! keep-alive, the kernel of a stopped process still answers, and a machine that is gone does not.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;

@@ -27,7 +27,7 @@ fn messages_pass_over_ipv6() {
     }
     let running = hub_at("tcp://[::1]:*", 100);
     let mut subscriber = subscriber(&running);
-    assert!(running.bus.wait_for_subscriber(PATIENCE));
+    assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
     running.publish(7);
     assert_eq!(number(subscriber.recv(PATIENCE)), 7);
 }
@@ -50,7 +50,7 @@ fn a_subscriber_of_two_hubs_receives_from_both() {
     let endpoints = hubs.each_ref().map(|running| running.subscribers_side().clone());
     let mut subscriber = Subscriber::connect(&endpoints, &[]).unwrap();
     for (expected, running) in (0..).zip(&hubs) {
-        assert!(running.bus.wait_for_subscriber(PATIENCE));
+        assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
         running.publish(expected);
         assert_eq!(number(subscriber.recv(PATIENCE)), expected);
     }
@@ -68,7 +68,7 @@ fn the_loss_of_a_hub_is_reported_before_its_last_message() {
             sender.send(()).unwrap();
         }
     });
-    assert!(running.bus.wait_for_subscriber(PATIENCE));
+    assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
     (0..MESSAGES).for_each(|number| running.publish(number));
     assert_eq!(number(subscriber.recv(PATIENCE)), 0);
     running.bus.stop(PATIENCE);

@@ -80,7 +80,7 @@ fn a_stalled_thread_does_not_spin() {
         let stalled = subscribed(1);
         if !is_dialled {
             stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
-            assert!(bus.wait_for_subscriber(PATIENCE));
+            assert!(bus.publisher().wait_for_subscriber(PATIENCE));
         }
         let publisher = bus.publisher();
         eventually("the bus is stalled", || {
