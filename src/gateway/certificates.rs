@@ -22,8 +22,7 @@ pub(super) struct WatchedCertificate {
     not_after: Option<SystemTime>,
     /// Those of the last load.
     notices: Vec<CertificateNotice>,
-    /// Whether the key is closed if others may read it. Where that has no effect, each attempt would be a change of the
-    /// file that is looked at.
+    /// Whether the key is closed if others may use it.
     closes_key: bool,
 }
 
@@ -112,8 +111,7 @@ fn read(
 ) -> Result<LoadedCertificate, CertificateError> {
     let [certificate, key] = source.files().map(|path| path.display().to_string());
     watchdog.begin(format_args!("{certificate} or {key}"));
-    let closed = if *closes_key { source.close_key() } else { None };
-    *closes_key = source.is_key_closed();
+    let closed = source.close_key(closes_key);
     let mut loaded = source.load(SystemTime::now())?;
     loaded.notices.extend(closed);
     Ok(loaded)

@@ -136,7 +136,7 @@ impl Looks {
         watchdog: &Arc<Watchdog>,
         reloads: watch::Receiver<()>,
     ) -> Result<Self, Failure> {
-        let watch = Watch::start(paths, interval, |path| watchdog.begin(format_args!("{}", path.display())));
+        let watch = Watch::start(paths, interval, |path| watchdog.begin(path.display()));
         let watch = watch.map_err(Failure::cannot("create a timer"))?;
         Ok(Self { watch, watchdog: Arc::clone(watchdog), reloads })
     }
@@ -152,7 +152,7 @@ impl Looks {
             }
             () = self.watch.changed() => false,
         };
-        self.watch.renew(|path| self.watchdog.begin(format_args!("{}", path.display())));
+        self.watch.renew(|path| self.watchdog.begin(path.display()));
         Some(is_asked)
     }
 }
@@ -273,8 +273,7 @@ impl SettingsThread {
     }
 
     fn read_settings(&mut self, is_forced: bool) -> Option<SettingsChange> {
-        let path = self.settings.path.as_ref()?.display();
-        self.watchdog.begin(format_args!("{path}"));
+        self.watchdog.begin(self.settings.path.as_ref()?.display());
         self.settings.read_again(is_forced)
     }
 
@@ -333,14 +332,14 @@ impl SettingsThread {
         if let ListenState::Open(listening) = std::mem::replace(&mut self.listeners, ListenState::None)
             && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
         {
-            self.watchdog.begin(format_args!("{path}"));
+            self.watchdog.begin(path);
             listening.remove_files();
         }
     }
 
     /// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
     fn listen(&self) -> io::Result<Listening> {
-        let begin = |address: &BoundAddress| self.watchdog.begin(format_args!("{address}"));
+        let begin = |address: &BoundAddress| self.watchdog.begin(address);
         let targets = &self.config.listen;
         let listened = Listening::bind(targets, begin);
         if !self.config.any_port || !listened.as_ref().is_err_and(is_taken) {

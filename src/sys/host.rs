@@ -7,13 +7,14 @@
 //! | `eth0`, `[eth0]` | the first address of the interface: of IPv4, or of IPv6 |
 //! | `localhost`, `[localhost]` | the first address of the name: of IPv4, or of IPv6 if it has one |
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::channel;
-use std::time::Duration;
-use std::{io, thread};
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+
+use super::timed_join::TimedJoinHandle;
 
 /// The longest wait for the addresses of a name without which the program cannot go on.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,7 +87,8 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
 /// Returns the addresses as [`look_up`] does, or an error if nobody tells them in [`LOOKUP_TIMEOUT`].
 pub(crate) fn look_up_in_time(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let asked = name.to_owned();
-    let found = within(LOOKUP_TIMEOUT, move || look_up(&asked, port));
+    let thread = TimedJoinHandle::spawn("name-lookup", move || look_up(&asked, port)).ok();
+    let found = thread.and_then(|thread| thread.join_until(Instant::now() + LOOKUP_TIMEOUT));
     found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
 }
 
@@ -108,14 +110,6 @@ pub(crate) fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
         false => Ok(addresses),
     }
-}
-
-/// Returns what `ask` returns, if it does so in time. A thread that takes longer is left behind.
-fn within<T: Send + 'static>(timeout: Duration, ask: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (answer, answered) = channel();
-    let ask = move || drop(answer.send(ask()));
-    thread::Builder::new().name("name-lookup".into()).spawn(ask).ok()?;
-    answered.recv_timeout(timeout).ok()
 }
 
 #[cfg(test)]
@@ -171,11 +165,5 @@ mod tests {
     fn an_interface_has_a_number_and_a_name() {
         assert_eq!(interface_name(interface_number("lo").unwrap()), "lo");
         assert_eq!(interface_name(u32::MAX >> 1), "2147483647");
-    }
-
-    #[test]
-    fn nobody_waits_for_an_answer_that_does_not_come() {
-        assert_eq!(within(Duration::from_secs(60), || 1), Some(1));
-        assert_eq!(within(Duration::from_millis(1), || thread::sleep(Duration::from_secs(60))), None);
     }
 }

@@ -13,9 +13,7 @@ pub(super) fn rfc3339(time: SystemTime) -> String {
 /// Returns the time to the second, without the `Z` that ends it.
 pub(crate) fn date_time(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time);
-    let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);
-    let [year, month, day] = [date.year(), i32::from(u8::from(date.month())), i32::from(date.day())];
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+    format!("{}T{:02}:{:02}:{:02}", time.date(), time.hour(), time.minute(), time.second())
 }
 
 #[cfg(test)]

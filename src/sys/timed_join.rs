@@ -5,7 +5,7 @@
 //! leaves it behind if it is late.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
@@ -21,26 +21,18 @@ pub(crate) fn on_thread<T: Send + 'static>(
     Ok(result)
 }
 
-pub(crate) struct TimedJoinHandle {
-    /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
-}
+pub(crate) struct TimedJoinHandle<T = ()>(Receiver<T>);
 
-impl TimedJoinHandle {
-    pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
-        let (alive, ended) = channel();
-        let body = move || {
-            let _alive_until_the_end = alive;
-            body();
-        };
-        thread::Builder::new().name(name.into()).spawn(body)?;
-        Ok(Self { ended })
+impl<T: Send + 'static> TimedJoinHandle<T> {
+    pub(crate) fn spawn(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+        let (sender, result) = channel();
+        thread::Builder::new().name(name.into()).spawn(move || drop(sender.send(body())))?;
+        Ok(Self(result))
     }
 
-    /// Waits until `deadline` at most. Returns whether the thread has ended; one that has not is left behind.
-    pub(crate) fn join_until(self, deadline: Instant) -> bool {
-        let left = deadline.saturating_duration_since(Instant::now());
-        self.ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
+    /// Waits until `deadline` at most. Returns the result of the thread; one that is late is left behind.
+    pub(crate) fn join_until(self, deadline: Instant) -> Option<T> {
+        self.0.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
     }
 }
 
@@ -56,14 +48,16 @@ mod tests {
 
     #[test]
     fn the_join_ends_with_the_thread() {
-        let thread = TimedJoinHandle::spawn("ends", || {}).unwrap();
-        assert!(thread.join_until(in_a_while()));
+        let thread = TimedJoinHandle::spawn("ends", || 1).unwrap();
+        assert_eq!(thread.join_until(in_a_while()), Some(1));
     }
 
     #[test]
-    fn a_thread_that_panics_has_ended() {
+    fn nobody_waits_for_a_thread_that_panics() {
         let thread = TimedJoinHandle::spawn("panics", || panic!("as the test asks for")).unwrap();
-        assert!(thread.join_until(in_a_while()));
+        let asked = Instant::now();
+        assert_eq!(thread.join_until(in_a_while()), None::<()>);
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     }
 
     #[test]
@@ -71,7 +65,7 @@ mod tests {
         let (_never, wait) = channel::<()>();
         let thread = TimedJoinHandle::spawn("never ends", move || assert!(wait.recv().is_err())).unwrap();
         let asked = Instant::now();
-        assert!(!thread.join_until(asked + Duration::from_millis(20)));
+        assert_eq!(thread.join_until(asked + Duration::from_millis(20)), None);
         assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     }
 }

@@ -76,26 +76,14 @@ pub struct Watch {
     places: Vec<Place>,
     /// `None` while the system gives no watches.
     watched: Option<WatchedPlaces>,
-    /// When the events that have arrived are reported.
-    burst: Option<Burst>,
+    /// The system gives no watches, and the log says so.
+    is_refused: bool,
+    /// When the events that have arrived are reported at the latest, also where the future of [`Watch::changed`] is
+    /// dropped again and again.
+    burst_end: Option<Instant>,
     look: KernelTimer,
     /// The time from a renewal to the next look.
     interval: Duration,
-}
-
-/// Kept between calls, so that a caller that drops the future of [`Watch::changed`] again and again does not put the
-/// report off.
-#[derive(Clone, Copy, Debug)]
-struct Burst {
-    quiet_at: Instant,
-    end: Instant,
-}
-
-impl Burst {
-    fn begin() -> Self {
-        let now = Instant::now();
-        Self { quiet_at: now + QUIET, end: now + MAX_BURST }
-    }
 }
 
 impl Watch {
@@ -109,9 +97,9 @@ impl Watch {
         // Where the working directory is unknown, no watch can be had.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let paths = paths.into_iter().map(absolute).collect();
-        let look = KernelTimer::new()?;
-        let mut watch = Self { paths, places: Vec::new(), watched: None, burst: None, look, interval };
-        watch.set(begin, true);
+        let (look, places) = (KernelTimer::new()?, Vec::new());
+        let mut watch = Self { paths, places, watched: None, is_refused: false, burst_end: None, look, interval };
+        watch.renew(begin);
         Ok(watch)
     }
 
@@ -120,57 +108,46 @@ impl Watch {
     /// is renewed: who looks during it may see half of a change. Cancel-safe: the next call reports what a dropped future
     /// has seen.
     pub async fn changed(&mut self) {
-        if self.burst.is_none() {
+        if self.burst_end.is_none() {
             tokio::select! {
                 () = event(self.watched.as_ref()) => {}
                 () = self.look.expired() => return,
             }
         }
-        let burst = self.burst.get_or_insert_with(Burst::begin);
-        while Instant::now() < burst.end {
-            let until = burst.quiet_at.min(burst.end);
-            if timeout_at(until, event(self.watched.as_ref())).await.is_err() {
-                break;
-            }
-            burst.quiet_at = Instant::now() + QUIET;
-        }
+        let end = *self.burst_end.get_or_insert_with(|| Instant::now() + MAX_BURST);
+        let next = |until| timeout_at(until, event(self.watched.as_ref()));
+        while Instant::now() < end && next(end.min(Instant::now() + QUIET)).await.is_ok() {}
     }
 
     /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
     /// after the new ones are set.
     pub fn renew(&mut self, begin: impl Fn(&Path)) {
-        let was_watched = self.watched.is_some();
-        self.set(begin, was_watched);
-    }
-
-    /// If the system gives no watches, the log says so if `is_news`.
-    fn set(&mut self, begin: impl Fn(&Path), is_news: bool) {
         let resolve =
             || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();
         let mut result = Ok(());
         // What has come may have got the inode of what has gone. Without an event, nothing has gone.
-        let mut is_watched = self.burst.is_none() && self.watched.is_some();
+        let mut is_watched = self.burst_end.is_none() && self.watched.is_some();
         // If the names change all the time, that is reported.
-        self.burst = Some(Burst::begin());
+        self.burst_end = Some(Instant::now() + MAX_BURST);
         for _ in 0..MAX_RESOLUTIONS {
             let now = resolve();
             if is_watched && now == self.places {
-                self.burst = None;
+                self.burst_end = None;
                 break;
             }
             let watched = WatchedPlaces::watch(&now);
             result = watched.map(|watched| self.watched = Some(watched));
             (self.places, is_watched) = (now, true);
         }
+        let was_refused = std::mem::replace(&mut self.is_refused, result.is_err());
         if let Err(error) = result {
-            (self.watched, self.burst) = (None, None);
-            if is_news {
-                let (path, interval_s) = (self.paths.first().map(|path| path.display()), POLL_INTERVAL.as_secs());
-                let path = path.map(|path| path.to_string()).unwrap_or_default();
+            (self.watched, self.burst_end) = (None, None);
+            if !was_refused && let Some(path) = self.paths.first() {
+                let (path, interval_s) = (path.display(), POLL_INTERVAL.as_secs());
                 warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
             }
         }
-        self.look.set(if self.watched.is_some() { self.interval } else { POLL_INTERVAL });
+        self.look.set(if self.is_refused { POLL_INTERVAL } else { self.interval });
     }
 }
 

@@ -34,7 +34,7 @@ impl Watchdog {
     }
 
     /// Begins the next step of the thread, for which `subject` is to answer.
-    pub(crate) fn begin(&self, subject: fmt::Arguments<'_>) {
+    pub(crate) fn begin(&self, subject: impl fmt::Display) {
         self.steps().subject = Some(subject.to_string());
         self.timer.set(STEP_TIMEOUT);
     }

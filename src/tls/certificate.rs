@@ -132,18 +132,14 @@ fn date(time: SystemTime) -> HttpDate {
 /// An expired certificate is loaded with a notice, since its owner may have clients that accept it.
 pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let (identity, content) = read_pair(certificate, key)?;
-    let validity = content.map(|content| content.validity);
-    let mut notices = Vec::new();
-    if let Some(validity) = &validity {
-        if now < *validity.start() {
-            notices.push(CertificateNotice::not_yet_valid(certificate, *validity.start()));
-        } else if now > *validity.end() {
-            let (path, end) = (certificate.display(), date(*validity.end()));
-            notices.push(CertificateNotice::Warning(format!("{path}: the certificate expired on {end}")));
-        }
-    }
-    notices.extend(key_exposures(key));
-    Ok(LoadedCertificate { identity: Arc::new(identity), not_after: validity.map(|validity| *validity.end()), notices })
+    let (from, not_after) = content.map(|content| content.validity.into_inner()).unzip();
+    let early = from.filter(|from| now < *from).map(|from| CertificateNotice::not_yet_valid(certificate, from));
+    let late = not_after.filter(|end| now > *end).map(|end| {
+        let (path, end) = (certificate.display(), date(end));
+        CertificateNotice::Warning(format!("{path}: the certificate expired on {end}"))
+    });
+    let notices = early.into_iter().chain(late).chain(key_exposures(key)).collect();
+    Ok(LoadedCertificate { identity: Arc::new(identity), not_after, notices })
 }
 
 pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
@@ -230,9 +226,7 @@ pub(super) struct CertificateContent {
     pub(super) names: Vec<CertificateName>,
 }
 
-/// ```text
-/// Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm SEQUENCE, signatureValue BIT STRING }
-/// ```
+/// Reads a `Certificate` (RFC 5280 §4.1).
 pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
     yasna::parse_der(der, |certificate| {
         certificate.read_sequence(|parts| {
@@ -243,12 +237,7 @@ pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
     })
 }
 
-/// ```text
-/// TBSCertificate ::= SEQUENCE {
-///     version [0] EXPLICIT INTEGER DEFAULT v1, serialNumber INTEGER, signature SEQUENCE, issuer SEQUENCE,
-///     validity SEQUENCE { notBefore Time, notAfter Time }, ...,
-///     extensions [3] EXPLICIT SEQUENCE OF Extension OPTIONAL }
-/// ```
+/// Reads a `TBSCertificate`: version, serial number, signature, issuer, validity, and at its end the extensions.
 fn read_body(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<CertificateContent> {
     fields.read_optional(|version| version.read_tagged(Tag::context(VERSION), |number| number.read_i64()))?;
     skip(fields, 3)?;
@@ -278,9 +267,7 @@ fn read_time(reader: BERReader<'_, '_>) -> ASN1Result<SystemTime> {
     }
 }
 
-/// ```text
-/// Extension ::= SEQUENCE { extnID OBJECT IDENTIFIER, critical BOOLEAN DEFAULT FALSE, extnValue OCTET STRING }
-/// ```
+/// Reads an `Extension`: identifier, whether it is critical, value.
 fn read_extension(extension: BERReader<'_, '_>, names: &mut Vec<CertificateName>) -> ASN1Result<()> {
     extension.read_sequence(|parts| {
         let identifier = parts.next().read_der()?;

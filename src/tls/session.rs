@@ -317,19 +317,15 @@ pub(super) struct RecordTracker {
 
 impl RecordTracker {
     pub(super) fn track(&mut self, mut bytes: &[u8]) {
-        while let Some((first, behind_first)) = bytes.split_first() {
-            bytes = match self.header.get_mut(self.arrived_bytes) {
-                Some(next) => {
-                    *next = *first;
-                    self.arrived_bytes += 1;
-                    behind_first
-                }
-                None => {
-                    let of_record = bytes.len().min(self.record_bytes() - self.arrived_bytes);
-                    self.arrived_bytes += of_record;
-                    bytes.get(of_record..).unwrap_or_default()
-                }
-            };
+        while !bytes.is_empty() {
+            let has_header = self.arrived_bytes >= HEADER_BYTES;
+            let end = if has_header { self.record_bytes() } else { HEADER_BYTES };
+            let (part, behind) = bytes.split_at(bytes.len().min(end - self.arrived_bytes));
+            if let Some(header) = self.header.get_mut(self.arrived_bytes..self.arrived_bytes + part.len()) {
+                header.copy_from_slice(part);
+            }
+            self.arrived_bytes += part.len();
+            bytes = behind;
             if self.arrived_bytes >= HEADER_BYTES && self.arrived_bytes == self.record_bytes() {
                 self.arrived_bytes = 0;
             }

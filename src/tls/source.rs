@@ -78,25 +78,19 @@ impl CertificateSource {
         }
     }
 
-    /// Takes the permissions of others for the key of a self-signed pair away. Returns what they could do, if they cannot
-    /// any more.
-    pub fn close_key(&self) -> Option<CertificateNotice> {
+    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. Where that
+    /// has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
+    pub fn close_key(&self, tries: &mut bool) -> Option<CertificateNotice> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
-        let mode = open_mode(&key)?;
-        fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).ok()?;
-        self.is_key_closed().then(|| {
-            CertificateNotice::Warning(format!(
-                "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if \
-                 anyone may have read it, remove the file, and the gateway makes a new key",
-                key.display()
-            ))
-        })
-    }
-
-    /// Returns whether no others than its owner may use the key.
-    pub fn is_key_closed(&self) -> bool {
-        let [_, key] = self.files();
-        open_mode(&key).is_none()
+        let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE));
+        let open = open_mode(&key);
+        let closed = open.filter(|_| *tries && close().is_ok() && open_mode(&key).is_none());
+        *tries = open.is_none() || closed.is_some();
+        let (key, mode) = (key.display(), closed?);
+        Some(CertificateNotice::Warning(format!(
+            "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \
+             may have read it, remove the file, and the gateway makes a new key"
+        )))
     }
 
     /// The file that clients can be made to trust; `None` where they may trust the certificate already.
