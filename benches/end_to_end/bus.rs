@@ -11,7 +11,6 @@ use crate::support::{self, Task};
 
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;
-
 /// How long the last messages may take to arrive, at 256 subscribers too.
 pub(crate) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -8,16 +8,9 @@ pub(crate) enum Verdict {
     Within,
     /// This build is slower.
     Beyond,
-    /// The rounds differ too much to tell.
-    Noise(Noise),
-}
-
-/// Why the rounds do not tell whether this build is slower.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Noise {
-    /// The ratios of the rounds differ by more than the bound, and by more than the least of them shows.
+    /// Noise: the ratios of the rounds differ by more than the bound, and by more than the least of them shows.
     WideRange,
-    /// The median of one build is in the range of the other.
+    /// Noise: the median of one build is in the range of the other.
     Overlap,
 }
 
@@ -40,13 +33,13 @@ pub(crate) fn compare(this: &[f64], other: &[f64], bound: f64) -> Option<Compari
     let ((least, most), median_ratio) = (range(&ratios)?, median(&ratios));
     let width = most / least;
     let verdict = if width.is_nan() || width > bound.max(least) {
-        Verdict::Noise(Noise::WideRange)
+        Verdict::WideRange
     } else if median_ratio <= bound {
         Verdict::Within
     } else if median(this) > range(other)?.1 && median(other) < range(this)?.0 {
         Verdict::Beyond
     } else {
-        Verdict::Noise(Noise::Overlap)
+        Verdict::Overlap
     };
     Some(Comparison { median: median_ratio, range: (least, most), verdict })
 }

@@ -16,13 +16,11 @@ use crate::support::connection::Connection;
 
 /// How long a server may take to accept a connection, and for each step of the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Bytes that are read at once, into a buffer that all connections share.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) struct LoadConnection {
     connection: Connection,
-    /// Requests that have not been answered yet.
     pub(crate) unanswered: usize,
 }
 
@@ -102,7 +100,6 @@ impl LoadConnection {
 
 /// The tickets that a client keeps, as many as rustls keeps for one server.
 const TICKETS: usize = 8;
-
 /// The address of the first client. The others have those that follow: all of 127.0.0.0/8 is loopback.
 const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 

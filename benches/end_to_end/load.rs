@@ -16,7 +16,6 @@ use crate::request::{Answers, Request, since_ns};
 
 /// How long a server may take for its next answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// The most connections that are handled between two readings of the clock.
 const EVENTS: usize = 256;
 

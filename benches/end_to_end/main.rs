@@ -79,14 +79,11 @@ struct Arguments {
 
 /// The status of a process that has no result, as when it panics. Status 1 says that this build is slower.
 const NO_RESULT: u8 = 2;
-
 /// The fewest rounds that show how much a figure differs from round to round.
 const MIN_ROUNDS: usize = 3;
-
 /// The seconds of one measurement, without and with `--quick`.
 const SECONDS: f64 = 2.0;
 const QUICK_SECONDS: f64 = 0.3;
-
 /// How long `--quick` begins with another workload. A workload takes up to ten seconds on a slow machine.
 const QUICK_LIMIT: Duration = Duration::from_secs(110);
 

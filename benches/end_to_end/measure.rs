@@ -24,10 +24,8 @@ use crate::support::tls::trusting;
 /// programs keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
 const AHEAD_MESSAGES: u64 = Limits::DEFAULT.queue_messages.get() as u64 / 2;
 const AHEAD_BYTES: usize = Limits::DEFAULT.buffered_bytes / 2;
-
 /// How long a single message may take to arrive, on a machine that does other work too.
 const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);
-
 /// How long a load runs before it is measured. What a server allocates only once, it has allocated then.
 const WARM_UP: Duration = Duration::from_millis(300);
 
@@ -94,7 +92,6 @@ pub(crate) enum Scenario {
     Closed {
         connections: usize,
         pipelined: usize,
-        #[serde(default = "small")]
         body_bytes: usize,
     },
     /// One connection sends a request when the last one is answered. Delays are measured.
@@ -135,13 +132,8 @@ pub(crate) struct Bench {
 
 pub(crate) const SMALL_BYTES: usize = 110;
 
-fn small() -> usize {
-    SMALL_BYTES
-}
-
 /// The lines that `send` posts in one measurement, which takes about a second.
 const SEND_LINES: u64 = 400_000;
-
 pub(crate) const CONNECTIONS: usize = 64;
 
 pub(crate) struct RunningServer {
@@ -153,12 +145,6 @@ pub(crate) struct RunningServer {
     /// Where publishers connect to the server's own hub.
     pub(crate) publishers: String,
     pub(crate) topic: String,
-}
-
-impl RunningServer {
-    fn request(&self, body_bytes: usize, pipelined: usize) -> Request {
-        Request::new(&self.topic, body_bytes, pipelined)
-    }
 }
 
 impl Bench {
@@ -183,7 +169,7 @@ impl Bench {
         let own_subscriber = (subscribers > 0).then(connect);
         let server = RunningServer { server, process, tls, own_subscriber, publishers, topic };
         if subscribers > 0 {
-            let mut request = server.request(SMALL_BYTES, 1);
+            let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
             let mut load = Load::connect(&server.process.address, None, 1);
             let post = || drop(load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
             self.await_subscriptions(&server, 1, post);
@@ -209,7 +195,7 @@ impl Bench {
     pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Figures {
         match scenario {
             Scenario::Closed { connections, pipelined, body_bytes } => {
-                let mut request = server.request(body_bytes, pipelined);
+                let mut request = Request::new(&server.topic, body_bytes, pipelined);
                 let mut connected = self.warm(server, connections, &mut request);
                 let pace = self.pace(server, body_bytes);
                 let load = || connected.closed_loop(&mut request, self.duration, None, pace);
@@ -225,7 +211,7 @@ impl Bench {
                 figures
             }
             Scenario::OneByOne => {
-                let mut request = server.request(SMALL_BYTES, 1);
+                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request);
                 let (subscriber, before) = (self.subscriber_of(server), self.subscriber_of(server).received());
                 // A pause would let the core of the server sleep.
@@ -235,12 +221,12 @@ impl Bench {
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {
-                let mut request = server.request(SMALL_BYTES, 1);
+                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let mut connected = self.warm(server, CONNECTIONS, &mut request);
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
-                let mut request = server.request(SMALL_BYTES, 1);
+                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed);
                 let mut load = Load::of_clients(clients);
                 self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| {}));
@@ -336,7 +322,7 @@ impl Bench {
     }
 
     fn idle(&self, server: &RunningServer, connections: usize) -> Figures {
-        let mut request = server.request(SMALL_BYTES, 1);
+        let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
         // What the first connection allocates for all does not count.
         drop(self.warm(server, 1, &mut request));
         let before = server.process.rss_bytes();

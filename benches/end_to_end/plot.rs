@@ -14,7 +14,6 @@ const FIGURES_WIDTH: f64 = 60.0;
 const BAR_HEIGHT: f64 = 16.0;
 const GAP: f64 = 5.0;
 const TITLE_HEIGHT: f64 = 30.0;
-
 /// The longest bar, as a multiple of the gateway's. A longer bar is cut and marked.
 const LONGEST: f64 = 3.0;
 

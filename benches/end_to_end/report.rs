@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Noise, Verdict, median, range};
+use crate::comparison::{Comparison, Verdict, median, range};
 use crate::measure::Metric;
 use crate::results::Results;
 use crate::servers::Server;
@@ -73,8 +73,8 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
             let (table, why) = match compared.verdict {
                 Verdict::Within => continue,
                 Verdict::Beyond => (&mut beyond, "slower"),
-                Verdict::Noise(Noise::WideRange) => (&mut noise, "the range is wider than the bound"),
-                Verdict::Noise(Noise::Overlap) => (&mut noise, "the figures of the builds overlap"),
+                Verdict::WideRange => (&mut noise, "the range is wider than the bound"),
+                Verdict::Overlap => (&mut noise, "the figures of the builds overlap"),
             };
             *table += &comparison_row(workload, results, metric, &compared, why);
         }
@@ -159,7 +159,7 @@ fn comparison(results: &Results, metric: Metric, bound: f64) -> Option<Value> {
     let verdict = match compared.verdict {
         Verdict::Within => "within",
         Verdict::Beyond => "beyond",
-        Verdict::Noise(_) => "noise",
+        Verdict::WideRange | Verdict::Overlap => "noise",
     };
     let (least, most) = compared.range;
     Some(json!({

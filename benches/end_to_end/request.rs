@@ -7,16 +7,12 @@ use crate::support::answer::Answer;
 
 /// The token of all servers.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
 /// The body of every answer, without white space behind it, which servers differ in.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
-
 /// A topic of the public clients, whose messages are checked field by field.
 const TOPIC: &str = "adapter/nodes/data";
-
 /// The digits of a timestamp in nanoseconds: as many as the largest `u64` has.
 const STAMP_DIGITS: usize = 20;
-
 /// The bytes before the timestamp in a body, and so in a payload.
 const BEFORE_STAMP: &[u8] = br#""content":""#;
 

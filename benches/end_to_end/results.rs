@@ -63,7 +63,6 @@ impl Results {
         first.into_iter().flatten().map(|&(metric, _)| metric).collect()
     }
 
-    /// Returns the median of all rounds of one server.
     pub(crate) fn median(&self, server: Server, metric: Metric) -> f64 {
         median(&self.values(server, metric))
     }

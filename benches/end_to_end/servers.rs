@@ -11,6 +11,7 @@ use socket2::SockAddr;
 use tempfile::TempDir;
 
 use crate::request::TOKEN;
+use crate::support::enabled;
 
 /// The table in `benches/peers/src/main.rs` says what the peers are.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,15 +69,16 @@ impl Server {
 /// How clients reach a server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// http by TCP.
     Tcp,
     /// https by TCP.
     Tls,
-    /// http by a Unix socket.
     Unix,
     /// http by TCP, to a gateway to which so many subscribers connect. The topic has at least `prefixes` bytes, and
     /// each subscribes to its first byte, its first two and so on, or to everything if this is 0.
-    Bind { subscribers: u64, prefixes: usize },
+    Bind {
+        subscribers: u64,
+        prefixes: usize,
+    },
     /// http by TCP, to a gateway that publishes through its own hub.
     Hub,
 }
@@ -122,8 +124,7 @@ impl Programs {
     pub(crate) fn build(selected: Selected, against: Option<PathBuf>) -> Self {
         // Not in /tmp, because a watch of a directory makes the kernel read all its cached names.
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
-        fs::write(directory.path().join("user_settings.py"), settings).unwrap();
+        fs::write(directory.path().join("user_settings.py"), enabled(TOKEN)).unwrap();
         let (peers, python) = match selected.is_gateways_alone() {
             true => (None, None),
             false => (Some(build_peers()), python_of_aiohttp()),

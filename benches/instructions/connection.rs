@@ -18,10 +18,8 @@ use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
 library_benchmark_group!(name = connections, benchmarks = [receive]);
 
 const PIPELINED: usize = 16;
-
 const REFUSED_STRICTLY: &str = "422 Unprocessable Content";
 
-/// A connection, and what arrives on it.
 struct TestConnection {
     connection: Connection,
     context: Context<Counter>,

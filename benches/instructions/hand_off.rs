@@ -17,7 +17,6 @@ use super::inputs::BODY;
 library_benchmark_group!(name = hand_offs, benchmarks = [publish, take]);
 
 const TOPIC: &str = "adapter/nodes/data";
-
 const MESSAGES: usize = 31;
 
 #[library_benchmark(setup = running)]

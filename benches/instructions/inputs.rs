@@ -1,7 +1,6 @@
 //! Requests that are sent to the gateway.
 
 const LARGE_BYTES: usize = 64 * 1024;
-
 /// A token as `demo` makes it.
 pub(crate) const TOKEN: &str = "7f3a9c0e5b1d48267f3a9c0e5b1d4826";
 

@@ -57,7 +57,6 @@ struct History {
 /// Who is where, as plainly as it can be said.
 struct Model {
     room_bytes: usize,
-    /// The messages in the order of their announcement.
     announced: Vec<(u64, usize)>,
     holders: BTreeMap<u64, History>,
 }

@@ -10,6 +10,8 @@ use adapter_gateway::sys::watch::Watch;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use crate::support::pair::replace;
+
 /// How long a test waits for a report: far longer than a report takes, also on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -73,12 +75,13 @@ impl Place {
     }
 }
 
-fn replace(path: &Path) {
-    let other = path.with_extension("new");
-    fs::write(&other, "X = 1\n").unwrap();
-    fs::rename(other, path).unwrap();
+/// Runs a test of `user_settings.py`, once these commands of a shell have run beside it.
+fn watching(before: &str, test: impl AsyncFnOnce(&Place, Watch)) {
+    let place = Place::after(before);
+    block_on(async { test(&place, watch(&place.path(NAME))).await });
 }
 
+const NAME: &str = "user_settings.py";
 const FILE: &str = "echo 'X = 0' > user_settings.py";
 
 /// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a
@@ -155,11 +158,8 @@ fn a_link_and_its_target_are_followed() {
 
 #[test]
 fn a_former_target_of_a_link_is_not_reported() {
-    let place = Place::after(LINK);
-    let link = place.path("user_settings.py");
-    block_on(async {
-        let mut watch = watch(&link);
-        replace(&link);
+    watching(LINK, async |place, mut watch| {
+        replace(&place.path(NAME), "X = 1\n");
         assert!(count_reports(&mut watch).await > 0);
         place.run("echo 'X = 1' > dotfiles/settings.py");
         assert!(is_not_reported(&mut watch).await);
@@ -187,9 +187,7 @@ fn reading_and_other_files_are_not_reported() {
     let reading = "cat user_settings.py > /dev/null; ls > /dev/null";
     let others = "echo > gateway-cert.pem; echo > new; mv new gateway-cert.pem; rm gateway-cert.pem
         mkdir __pycache__; echo > user_settings.py.swp";
-    let place = Place::after(FILE);
-    block_on(async {
-        let mut watch = watch(&place.path("user_settings.py"));
+    watching(FILE, async |place, mut watch| {
         for commands in [reading, others] {
             place.run(commands);
             assert!(is_not_reported(&mut watch).await, "{commands}");
@@ -199,22 +197,16 @@ fn reading_and_other_files_are_not_reported() {
 
 #[test]
 fn a_burst_is_reported_a_few_times_at_most() {
-    let place = Place::after(FILE);
-    let path = place.path("user_settings.py");
-    block_on(async {
-        let mut watch = watch(&path);
-        (0..100).for_each(|_| replace(&path));
+    watching(FILE, async |place, mut watch| {
+        (0..100).for_each(|_| replace(&place.path(NAME), "X = 1\n"));
         assert!(count_reports(&mut watch).await > 0);
     });
 }
 
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
-    let place = Place::after(FILE);
-    let path = place.path("user_settings.py");
-    block_on(async {
-        let mut watch = watch(&path);
-        let mut file = File::create(&path).unwrap();
+    watching(FILE, async |place, mut watch| {
+        let mut file = File::create(place.path(NAME)).unwrap();
         let mut ticks = tokio::time::interval(Duration::from_millis(1));
         let writing = async {
             loop {
@@ -231,11 +223,8 @@ fn a_file_that_is_written_all_the_time_is_reported() {
 
 #[test]
 fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
-    let place = Place::after(FILE);
-    let path = place.path("user_settings.py");
-    block_on(async {
-        let mut watch = watch(&path);
-        fs::write(&path, "X = 1\n").unwrap();
+    watching(FILE, async |place, mut watch| {
+        fs::write(place.path(NAME), "X = 1\n").unwrap();
         let reported = async { while timeout(Duration::from_millis(5), reported(&mut watch)).await.is_err() {} };
         assert!(timeout(REPORTED_WITHIN, reported).await.is_ok());
     });

@@ -9,16 +9,13 @@ use crate::support::Random;
 use crate::world::World;
 
 const TOPIC: &str = "soak";
-
 /// The failures that are printed. Others are only counted.
 const PRINTED_FAILURES: usize = 40;
 
-/// What a client knows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     /// No answer came. The message may have been published or not.
     Unknown,
-    /// A 200.
     Accepted,
     /// Another answer: the message must not be published.
     Refused,
@@ -37,7 +34,6 @@ struct Entry {
     arrival: u32,
 }
 
-/// All messages of a run.
 #[derive(Default)]
 pub(crate) struct Account {
     entries: Vec<Entry>,
@@ -46,7 +42,6 @@ pub(crate) struct Account {
     /// The answers by status, and those with 503 by their reason.
     pub(crate) answers: BTreeMap<u16, u64>,
     pub(crate) unavailable: BTreeMap<String, u64>,
-    /// How often something failed.
     pub(crate) failed: usize,
 }
 
@@ -226,7 +221,6 @@ fn number_of(payload: &[u8]) -> Option<u32> {
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-/// Compares the counters of the gateway with the account.
 pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the_start: u64) {
     let count = |outcome| totals.outcomes.get(&outcome).copied().unwrap_or_default();
     let (accepted, published) = (number(&stats["accepted"]), number(&stats["published"]));
@@ -267,7 +261,6 @@ pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the
     }
 }
 
-/// Prints what the run did, in numbers.
 pub(crate) fn print(world: &World, stats: &Value, totals: &Totals, hubs: &Hubs) {
     let account = world.account();
     println!("{} messages on {} connections, by {} hubs", account.messages(), account.connections, hubs.count);

@@ -17,14 +17,12 @@ use crate::world::{Change, HEAD_TIMEOUT, IDLE_TIMEOUT, Moment, World};
 
 /// How long a client waits for anything. It bounds a run in which something hangs, and measures nothing.
 const PATIENCE: Duration = Duration::from_secs(180);
-
 /// The most requests that a client sends at once.
 const PIPELINE: usize = 8;
 
 /// How many milliseconds a client may think between two requests. Some think for longer than the gateway waits for
 /// them.
 const THINKING_MS: Range<usize> = 0..24_000;
-
 /// How many milliseconds a client waits before it connects again.
 const AWAY_MS: Range<usize> = 500..8_000;
 
@@ -43,7 +41,6 @@ const SHARES: [(Kind, usize); 5] =
 
 /// The most requests of a client that does not read their answers.
 const UNREAD: usize = 20;
-
 /// The default of `--max-body`.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
@@ -52,7 +49,6 @@ struct Client {
     way: Way,
     random: Random,
     connection: u32,
-    /// When it began to connect.
     begun: Moment,
     /// When its last request but one began. The time without a request is not longer.
     previous: Instant,
@@ -146,7 +142,7 @@ impl Client {
                 let count = if self.random.permille(500) { 1 } else { self.random.within(2..UNREAD) };
                 let wire: Vec<u8> = (0..count).flat_map(|_| self.message(200).1.bytes()).collect();
                 self.begin_request();
-                let plan = Plan { pace: Pace::Stops { after: 0 }, ..Plan::at_once(wire, Finish::Vanish) };
+                let plan = Plan { pace: Pace::Stops(0), ..Plan::at_once(wire, Finish::Vanish) };
                 // The gateway takes no further requests while the client takes no answers.
                 let time = self.random.pause_ms(1..6_000);
                 let _ = tokio::time::timeout(time, plan.follow(&Talk::of(self, stream, Vec::new()))).await;

@@ -9,7 +9,6 @@ use crate::support::{Form, Random, RawPeer, frame, handshake, subscribe};
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
-
 /// Publishers that come and leave.
 const PUBLISHERS: usize = 10;
 /// How long one of them tries to send.

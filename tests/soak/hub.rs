@@ -16,16 +16,12 @@ use crate::world::World;
 
 /// The first argument of a process that runs a hub.
 pub(crate) const HUB: &str = "hub";
-
 /// Messages that a hub receives before it passes them on.
 const HUB_MESSAGES: i32 = 256;
-
 /// Messages that are taken between two looks at whether the run is over.
 const BATCH: usize = 100;
-
 /// The environment variable that names a fault of every hub, to see that the account notices it.
 const PLANT_VARIABLE: &str = "SOAK_PLANT";
-
 /// How often a planted fault happens: with one of so many messages.
 const PLANT_EVERY: u64 = 1_000;
 
@@ -50,7 +46,6 @@ pub(crate) struct Hubs {
 }
 
 impl Hubs {
-    /// Starts the first hub.
     pub(crate) fn start(world: &Arc<World>, bus: Bus, directory: &Path) -> Self {
         let deliveries = directory.join("deliveries");
         let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
@@ -94,7 +89,6 @@ impl Hubs {
     }
 }
 
-/// The program of a hub.
 pub(crate) fn run(arguments: &[String]) {
     let [how, endpoint, deliveries, generation] = arguments else { panic!("{arguments:?}") };
     let context = zmq::Context::new();

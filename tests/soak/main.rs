@@ -52,10 +52,8 @@ use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
 
 /// How long the gateway may take to become quiet after the load.
 const PATIENCE: Duration = Duration::from_secs(180);
-
 /// How long a message may take to arrive before the next one is posted.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
-
 /// The memory that the gateway may hold above that of its start, when the load is over: its tables of connections grew.
 const REMAINING_KIB: u64 = 32 * 1024;
 
@@ -63,7 +61,6 @@ const REMAINING_KIB: u64 = 32 * 1024;
 /// bodies, and returns it after they are gone.
 const HELD: usize = 8;
 const HELD_BYTES: usize = 1_000_000;
-
 /// The clock ticks of 10 ms that the gateway may use in two seconds without load.
 const IDLE_TICKS: u64 = 10;
 
@@ -156,7 +153,6 @@ fn soak(options: &Options) -> i32 {
     0
 }
 
-/// Starts a gateway and its first hub.
 fn start(options: &Options, directory: &Path) -> Director {
     let unix = directory.join("gateway.sock");
     let tcp = free_address();
@@ -298,7 +294,6 @@ impl Quiet {
         Self { descriptors: descriptors(process), tasks: tasks(process), resident_kib: resident_kib(process) }
     }
 
-    /// Returns what is more than before.
     fn excess(self, before: Self) -> Option<String> {
         let more = self.descriptors > before.descriptors
             || self.tasks > before.tasks

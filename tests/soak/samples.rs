@@ -8,7 +8,6 @@ use crate::support::{POLL_INTERVAL, Task, cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
 
 const SAMPLES: u32 = 600;
-
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may
@@ -19,7 +18,6 @@ const GROWTH_KIB: u64 = 96 * 1024;
 /// closes a connection a little later than its client.
 const GROWTH_DESCRIPTORS: u64 = 100;
 const GROWTH_PERCENT: u64 = 25;
-
 /// The same for threads. A ring of the kernel may need some.
 const GROWTH_TASKS: u64 = 4;
 

@@ -27,7 +27,7 @@ struct Shared(RefCell<Connection>);
 
 impl AsRawFd for Shared {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.borrow().as_raw_fd()
+        self.0.borrow().socket().as_raw_fd()
     }
 }
 

@@ -60,7 +60,6 @@ impl Changes {
     }
 }
 
-/// What all clients share.
 pub(crate) struct World {
     pub(crate) tcp: SocketAddr,
     pub(crate) unix: PathBuf,

@@ -5,15 +5,11 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// The longest head that an answer of the gateway has.
 const HEAD_BYTES: usize = 2048;
-
 /// The content of every 200, which is a line in a terminal.
 const ACCEPTED: &[u8] = b"{\"status\":\"accepted\"}\n";
-
 /// Fields that every answer has, or that [`Answer::told`] tells in other words.
 const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
-
 /// The field that lets a page read the answer, which every answer to any page has.
 const OPEN_TO_PAGES: (&str, &str) = ("Access-Control-Allow-Origin", "*");
 
@@ -103,7 +99,6 @@ impl Answer {
         self.content.is_empty() && self.field("Content-Length").is_some_and(|length| length != "0")
     }
 
-    /// Returns the JSON document of a refusal, if it has one.
     pub(crate) fn document(&self) -> Option<Value> {
         if self.status < 400 { None } else { serde_json::from_slice(&self.content).ok() }
     }

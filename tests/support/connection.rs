@@ -2,7 +2,6 @@
 //! socket.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use rustls::{ClientConfig, ClientConnection};
@@ -82,12 +81,6 @@ impl Connection {
             Some(tls) => self.unsent.extend(tls.close()?),
         }
         self.flush()
-    }
-}
-
-impl AsRawFd for Connection {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
     }
 }
 

@@ -20,7 +20,6 @@ impl Fixture {
         Self::of(Gateway::serve().arguments(arguments))
     }
 
-    /// Starts this gateway, which publishes to the subscriber.
     pub(crate) fn of(builder: Builder) -> Self {
         let subscriber = Subscriber::bound();
         let mut gateway = builder.connect(subscriber.endpoint()).start_connected();

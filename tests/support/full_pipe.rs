@@ -16,7 +16,6 @@ pub(crate) struct FullPipe {
 }
 
 impl FullPipe {
-    /// Makes a pipe, fills it, and returns it with its writing end.
     pub(crate) fn new() -> (Self, PipeWriter) {
         let (reader, mut writer) = std::io::pipe().unwrap();
         set_nonblocking(&writer, true);

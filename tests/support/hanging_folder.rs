@@ -11,7 +11,6 @@ use rustix::process::geteuid;
 
 /// The node of the file. That of the folder is 1.
 const FILE: u64 = 2;
-
 /// The operations that are answered (fuse(4)). The kernel does without the others.
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -22,7 +21,6 @@ const RELEASE: u32 = 18;
 const INIT: u32 = 26;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
-
 const NOT_FOUND: i32 = -libc::ENOENT;
 const NOT_IMPLEMENTED: i32 = -libc::ENOSYS;
 
@@ -89,7 +87,6 @@ impl Drop for HangingFolder {
     }
 }
 
-/// Answers from when the folder is mounted until it is unmounted.
 fn serve(mut device: &File, (content, changed): &(Mutex<Content>, Condvar)) {
     let mut request = vec![0; 1 << 20];
     let read = |request: &mut Vec<u8>| {

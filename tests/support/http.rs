@@ -16,7 +16,6 @@ use super::request::Request;
 /// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
 /// a second, because clocks round.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
-
 /// How many bytes of unread answers the kernel is asked to buffer. It buffers a little more.
 const SMALL_WINDOW_BYTES: usize = 2048;
 

@@ -11,7 +11,6 @@ const RING_ENTRIES: u32 = 256;
 /// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
 /// waiting with epoll.
 const REQUIRE_URING: &str = "REQUIRE_URING";
-
 /// The environment variable that names the way in which the gateways wait.
 pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
 

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::task::Task;
 
-/// How long the thread sleeps at a time.
 const NAP: Duration = Duration::from_millis(5);
-
 /// How often a thread of what is measured may have to wait as long as the thread that measures.
 const WAITS: u32 = 20;
 
@@ -34,7 +32,6 @@ impl Lateness {
         Self { longest_ns, _napping: napping }
     }
 
-    /// Returns the longest time by which the thread woke up late.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
     }

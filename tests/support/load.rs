@@ -28,7 +28,6 @@ pub(crate) struct Posted {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// A 200.
     Accepted,
     /// Another status, with the last part of the problem's type.
     Refused(u16, String),
@@ -39,7 +38,6 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) clients: usize,
-    /// The bytes of padding of each message.
     pub(crate) padding: usize,
     /// The requests that a client sends before it reads their answers.
     pub(crate) pipeline: usize,
@@ -116,7 +114,6 @@ pub(crate) fn message(client: usize, number: usize, padding: &str) -> Message {
     Message::new(TOPIC, &format!(r#"{{"client":{client},"number":{number},"padding":"{padding}"}}"#))
 }
 
-/// What the clients of a load share.
 struct Poster<C> {
     connect: C,
     target: String,
@@ -126,7 +123,6 @@ struct Poster<C> {
 }
 
 impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
-    /// Posts the messages of one client, on one connection after the other.
     fn post(&self, client: usize, over: &AtomicBool) {
         let mut next = 0;
         while !is_over(over) {

@@ -38,7 +38,6 @@ pub(crate) fn connect_after(address: &SockAddr, set: impl FnOnce(&Socket) -> io:
     Ok(socket)
 }
 
-/// Returns an endpoint where no hub listens.
 pub(crate) fn dead_endpoint() -> String {
     format!("tcp://{}", free_address())
 }

@@ -13,7 +13,6 @@ use time::ext::NumericalDuration;
 
 /// A key that `openssl genpkey` made for these tests, since rcgen makes no RSA keys with ring.
 const RSA_KEY: &str = include_str!("rsa-key.pem");
-
 pub(crate) const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A self-signed certificate and its key, in PEM.
@@ -38,7 +37,6 @@ impl Pair {
         Self::of(&KeyPair::from_pem_and_sign_algo(RSA_KEY, &PKCS_RSA_SHA256).unwrap())
     }
 
-    /// Returns a pair of each supported kind of key.
     pub(crate) fn kinds() -> Vec<(&'static str, Self)> {
         let made = |algorithm| Self::of(&KeyPair::generate_for(algorithm).unwrap());
         vec![

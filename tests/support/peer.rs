@@ -69,7 +69,6 @@ pub(crate) fn message(frames: &[&[u8]]) -> Vec<u8> {
     frames.collect::<Vec<_>>().concat()
 }
 
-/// Returns a subscription to what begins with `prefix`.
 pub(crate) fn subscribe(form: Form, prefix: &[u8]) -> Vec<u8> {
     match form {
         Form::Message => frame(0, &[b"\x01", prefix].concat()),
@@ -152,7 +151,6 @@ impl RawPeer {
         self
     }
 
-    /// Waits for the whole greeting of the other side.
     pub(crate) fn receive_greeting(&mut self) {
         self.socket.read_exact(&mut [0; 64]).unwrap();
     }
@@ -176,7 +174,6 @@ impl RawPeer {
         self.socket.write_all(bytes).unwrap();
     }
 
-    /// Sends bytes over a Unix socket, with a descriptor attached to them.
     pub(crate) fn send_with_descriptor(&mut self, bytes: &[u8]) {
         let descriptors = [self.socket.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -238,7 +235,6 @@ impl RawPeer {
         end.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
     }
 
-    /// Returns the context of the next PONG.
     pub(crate) fn receive_pong(&mut self) -> Vec<u8> {
         loop {
             let frame = self.receive();

@@ -28,7 +28,6 @@ pub(crate) struct Piece {
 pub(crate) enum Finish {
     /// It waits for so many answers, and goes on with another plan.
     GoOn(usize),
-    /// It waits for the gateway.
     Wait,
     /// It ends its side and goes on reading.
     EndSide,
@@ -45,9 +44,7 @@ pub(crate) enum Pace {
         pause: Duration,
     },
     /// It reads nothing behind so many bytes.
-    Stops {
-        after: usize,
-    },
+    Stops(usize),
 }
 
 pub(crate) struct Plan {
@@ -71,7 +68,6 @@ pub(crate) trait ClientEnd {
     async fn receive(&self, most: usize) -> usize;
     /// Returns how many answers have come, without and with those that are interim.
     fn answered(&self) -> [usize; 2];
-    /// Ends this side.
     async fn end(&self);
     fn close(&self);
     fn reset(&self);
@@ -123,7 +119,7 @@ impl Plan {
             !matches!(self.finish, Finish::Wait | Finish::EndSide)
         };
         let receive = async {
-            let mut left = if let Pace::Stops { after } = self.pace { after } else { usize::MAX };
+            let mut left = if let Pace::Stops(after) = self.pace { after } else { usize::MAX };
             while left > 0 {
                 let most = if let Pace::Slow { bytes, .. } = self.pace { bytes } else { left };
                 let bytes = client.receive(most.min(left)).await;

@@ -184,7 +184,6 @@ impl Process {
         event(&self.wait_line(name, |line| event(line)["event"] == name))
     }
 
-    /// Waits until its log has `text`, and returns the log.
     pub(crate) fn wait_log(&self, text: &str) -> String {
         super::eventually(text, || Some(self.transcript().stderr).filter(|log| log.contains(text)))
     }

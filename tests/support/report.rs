@@ -21,7 +21,6 @@ pub(crate) struct DeliveryReport {
     pub(crate) delivered: usize,
     /// When the answers came of those messages that were accepted and did not arrive.
     pub(crate) lost: Vec<Instant>,
-    /// The other answers.
     pub(crate) refused: BTreeMap<Outcome, usize>,
 }
 
@@ -79,7 +78,6 @@ fn numbers(received: &[Message]) -> impl Iterator<Item = (usize, usize)> {
     received.iter().filter(|message| message.topic == TOPIC).map(client_and_number)
 }
 
-/// Returns the client and the number of a message of the load.
 pub(crate) fn client_and_number(message: &Message) -> (usize, usize) {
     let payload: Value = serde_json::from_str(&message.payload).unwrap();
     let number = |name: &str| payload[name].as_u64().and_then(|it| it.try_into().ok()).unwrap();

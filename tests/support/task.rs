@@ -7,7 +7,6 @@ use std::time::Duration;
 
 /// How long a step of [`Task::repeat`] may wait for input. The thread notices its end at most this late.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// [`POLL_INTERVAL`] in the unit of libzmq.
 pub(crate) const POLL_INTERVAL_MS: i64 = 20;
 

@@ -21,7 +21,6 @@ impl Terminal {
         Self { screen: screen.into(), terminal }
     }
 
-    /// Returns the terminal for a standard stream of a child.
     pub(crate) fn stream(&self) -> File {
         self.terminal.try_clone().unwrap()
     }

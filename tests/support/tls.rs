@@ -25,7 +25,6 @@ pub(crate) fn trusting(
 pub(crate) struct TlsClient(ClientConnection);
 
 impl TlsClient {
-    /// Begins a session with a server of this name.
     pub(crate) fn new(config: &Arc<ClientConfig>, server: &'static str) -> Self {
         let server = ServerName::try_from(server).expect("a name of a server");
         let mut connection = ClientConnection::new(Arc::clone(config), server).expect("a session can begin");

@@ -9,7 +9,6 @@ pub(crate) struct Topic {
     /// The fields that name the sender or the target. One of them is enough, and the first one that is given counts.
     pub(crate) identifiers: Vec<&'static str>,
     pub(crate) content: Content,
-    /// The topic in the older vocabulary.
     pub(crate) older: &'static str,
     /// The topic in the newer vocabulary. It has none to operate a node.
     pub(crate) newer: Option<&'static str>,
@@ -28,13 +27,11 @@ pub(crate) enum Content {
 pub(crate) struct Example {
     /// Right, and written so that any serialisation of its values would change its bytes.
     pub(crate) payload: &'static str,
-    /// Wrong in one place.
     pub(crate) faulty: &'static str,
     /// The place of the fault (RFC 6901, from the top of the body).
     pub(crate) pointer: &'static str,
 }
 
-/// The fields of the older vocabulary, and those of the newer one.
 const FIELDS: [[&str; 2]; 2] = [["node_name", "extension_name"], ["node_id", "extension_id"]];
 
 /// The rows, as `tests/data/topics.txt` has them.

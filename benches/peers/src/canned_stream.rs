@@ -12,7 +12,6 @@ use crate::start::{Arguments, announce};
 
 /// Bytes that are read at once into the buffer of a connection. A pipeline of some dozen small requests fits.
 const READ_BYTES: usize = 8 * 1024;
-
 /// Entries of the submission queue. More operations than these are submitted in several calls.
 const RING_ENTRIES: u32 = 1024;
 

@@ -59,7 +59,6 @@ pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8
     frames.pop()
 }
 
-/// A bus, and what it tells of the hubs that it connects to.
 pub(crate) struct Running {
     pub(crate) bus: Bus,
     pub(crate) publisher: Publisher,

@@ -21,7 +21,6 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
 }
 
-/// Where a connection stands when all of its bytes were given to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Open(Waiting),
@@ -130,7 +129,6 @@ impl TestConnection {
         self.context.budget.hold(self.buffered_bytes).is_some()
     }
 
-    /// Ends it where it stands.
     pub(crate) fn outcome(mut self) -> Outcome {
         let answers = read_answers(&self.wire);
         let end = self.end;

@@ -14,7 +14,6 @@ use adapter_gateway::terms::token::Token;
 
 /// The token that every recorded request holds.
 pub(crate) const TOKEN: &str = "t0ken";
-
 /// The moment of every answer: the example of RFC 9110 §5.6.7, in seconds since 1970.
 const NOW_S: u64 = 784_111_777;
 

@@ -102,7 +102,6 @@ pub(crate) fn msgpack(frame: &[u8]) {
     assert!(deep || serde_json::from_str::<IgnoredAny>(&json).is_ok(), "{json}");
 }
 
-/// Returns whether a body has the envelope that the contract asks for.
 fn is_envelope(body: &[u8], value: &Value) -> bool {
     let topic = value["topic"]
         .as_str()

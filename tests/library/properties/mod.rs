@@ -32,7 +32,6 @@ pub(crate) use vocabularies::translation;
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
-/// The property of each target of `fuzz/Cargo.toml`.
 pub(crate) const ALL: [(&str, Property); 14] = [
     ("head", head),
     ("framing", framing),

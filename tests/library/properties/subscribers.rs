@@ -7,7 +7,6 @@ use adapter_gateway::zmtp::{PlaceSet, Subscriptions};
 
 /// The places of the subscribers: the first one, the last one, and two on both sides of a word's border.
 const PLACES: [u8; 4] = [0, 63, 64, 255];
-
 /// The longest prefix in bytes, before it is repeated.
 const PREFIX_BYTES: usize = 15;
 

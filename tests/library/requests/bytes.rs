@@ -1,13 +1,10 @@
 //! Requests as bytes, for the tests that make their own.
 
 pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
-
 /// The target of the endpoint, with the token.
 pub(crate) const TARGET: &str = "/api/message?token=t0ken";
-
 /// A request that has no body and is refused, with a long answer.
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Returns a request with `lines` in its head, each with its CRLF, and `rest` behind the head.

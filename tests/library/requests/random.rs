@@ -51,7 +51,6 @@ pub(crate) fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// An edit of one byte: it is inserted, removed or replaced.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,

@@ -81,7 +81,6 @@ impl Builder {
         self.arguments(["--listen", &address.to_string()])
     }
 
-    /// Listens at this path, instead of on [`ANY_PORT`].
     pub(crate) fn listen_at(self, path: &Path) -> Self {
         self.arguments(["--listen", &format!("unix:{}", path.display())])
     }
@@ -139,7 +138,6 @@ impl Builder {
         self
     }
 
-    /// Starts the gateway where this file stands in the place of `path`.
     pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
         self.file_at = Some((path, file.to_owned()));
         self

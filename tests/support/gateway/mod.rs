@@ -21,7 +21,6 @@ use crate::support::{PATIENCE, eventually};
 
 /// An address with any free port. The `listening` event names the port.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
 /// The URL of every Unix socket.
 pub(crate) const UNIX_URL: &str = "http://localhost/api/message";
 

@@ -11,7 +11,6 @@ use adapter_gateway::zmtp::{BATCH_BYTES, Exchange, MAX_SUBSCRIBERS, Origin, Plac
 use model::{Model, Wire};
 
 const PLACES: u8 = 4;
-
 const TOPICS: [&[u8]; 4] = [b"a", b"ab", b"abc", b"b"];
 const PREFIXES: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
 
@@ -30,10 +29,8 @@ const PAYLOADS: [usize; 10] = [
     LARGEST_PAYLOAD,
 ];
 const LARGEST_PAYLOAD: usize = 22 * 1024 * 1024;
-
 /// The number of posted messages from which on others would be refused.
 const QUEUE_MESSAGES: u64 = 12;
-
 /// For how long the oldest message may wait for a subscriber when others are refused.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -140,7 +137,6 @@ impl World {
         }
     }
 
-    /// Writes some of the next batch: a number of bytes, or a part of it.
     fn write(&mut self, place: u8, rest_only: bool, much: u8) {
         let mut copied = b"the last batch".to_vec();
         let referenced = self.exchange.batch(place, rest_only, &mut copied);

@@ -7,7 +7,6 @@ use adapter_gateway::zmtp::{FORWARDED_BYTES, Freed, Origin, SubscriberTotals};
 
 /// What a message of a publisher counts beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 256;
-
 /// Ends of messages in the same so many bytes of a stream are acknowledged together.
 const SPAN_BYTES: u64 = 1_024;
 
@@ -85,7 +84,6 @@ impl Subscriber {
 
 pub(super) struct Model {
     pub(super) is_bound: bool,
-    /// Whether each dialled endpoint is connected.
     dialled: Vec<bool>,
     pub(super) subscribers: BTreeMap<u8, Subscriber>,
     /// Those that somebody needs, in their order.
@@ -172,7 +170,6 @@ impl Model {
         }
     }
 
-    /// Returns how many bytes of each message wait for a subscriber.
     pub(super) fn waiting_at(&self, place: u8) -> Vec<usize> {
         let waiting = self.messages.iter().filter(|message| message.wanted.contains(&place));
         let mut waiting: Vec<_> = waiting.map(|message| message.wire.len()).collect();
