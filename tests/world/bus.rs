@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use adapter_gateway::bus::Waker;
 use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
-use adapter_gateway::bus::{Publisher, Waker};
 use adapter_gateway::terms::limits;
 
 pub(crate) struct Bus {
@@ -24,10 +24,6 @@ impl Bus {
         bus
     }
 
-    pub(crate) fn publisher(&self) -> Publisher {
-        Arc::clone(&self.inbox)
-    }
-
     pub(crate) fn set_connected(&self, is_connected: bool) {
         self.inbox.set_connected(0, is_connected);
     }
@@ -37,7 +33,6 @@ impl Bus {
         self.inbox.take(&mut self.batch.borrow_mut(), true).is_parked
     }
 
-    /// Takes the oldest message: its topic and its payload.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut batch = self.batch.borrow_mut();
         self.inbox.take(&mut batch, false);

@@ -40,13 +40,12 @@ pub(crate) fn plan(world: &World, life: u32, token: usize, random: &mut Random) 
     let pace = match random.below(100) {
         0..75 => Pace::Prompt,
         75..90 => Pace::Slow { bytes: random.within(1..5_001), pause: random.pause_ms(1..301) },
-        _ => Pace::Stops { after: random.within(0..2_001) },
+        _ => Pace::Stops(random.within(0..2_001)),
     };
     let breaks_after = random.permille(100).then(|| random.pause_ms(0..5_000));
     (Plan { wire, pieces, finish, pace, breaks_after, is_rude: random.permille(200) }, requests)
 }
 
-/// Divides what the client sends.
 fn pieces(world: &World, requests: &[Request], end: usize, random: &mut Random) -> Vec<Piece> {
     if requests.len() > 5 && end > 0 && random.permille(500) {
         return vec![Piece { end, ..Piece::default() }];
@@ -90,10 +89,8 @@ fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
     random.pause_ms(0..longest_ms + 1)
 }
 
-/// A client's end of a connection in memory.
 pub(crate) struct End {
     pub(crate) socket: Rc<Socket>,
-    /// What the client speaks TLS with, if it does.
     session: Option<RefCell<TlsClient>>,
 }
 
@@ -102,12 +99,6 @@ impl End {
     pub(crate) fn new(socket: Rc<Socket>, world: &World, random: &mut Random) -> Self {
         let session = (world.limits.is_tls && random.permille(900)).then(|| RefCell::new(tls::session()));
         Self { socket, session }
-    }
-
-    /// Sends what the session has to send of its own.
-    async fn send_records(&self, session: &RefCell<TlsClient>) {
-        let records = session.borrow_mut().records().unwrap();
-        self.socket.send(&records).await;
     }
 }
 
@@ -135,7 +126,8 @@ impl ClientEnd for End {
             let read = session.borrow_mut().read(&bytes, &mut plaintext);
             check!(self.socket.life, read.is_ok(), "the gateway speaks no TLS");
             self.socket.ledger.borrow_mut().take_answers(&plaintext);
-            self.send_records(session).await;
+            let records = session.borrow_mut().records().unwrap();
+            self.socket.send(&records).await;
         }
         received
     }

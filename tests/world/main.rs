@@ -51,7 +51,6 @@ use std::time::{Duration, Instant};
 
 /// Worlds that a plain run of the tests has.
 const FEW_WORLDS: u64 = 200;
-
 /// How long a world may take. The slowest takes a second.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
@@ -61,15 +60,15 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// Runs a world. Returns what was found wrong, a panic included.
-fn run(seed: u64, is_traced: bool) -> scenario::Outcome {
+fn run(seed: u64, is_traced: bool) -> world::Outcome {
     match catch_unwind(AssertUnwindSafe(|| scenario::run(seed, is_traced))) {
         Ok(outcome) => outcome,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let (mut violations, trace, tally) = world::World::end();
-            violations.push(format!("a panic: {}", text.unwrap_or_default()));
-            scenario::Outcome { lives: 0, violations, trace, tally }
+            let mut outcome = world::World::end(0);
+            outcome.violations.push(format!("a panic: {}", text.unwrap_or_default()));
+            outcome
         }
     }
 }

@@ -1,46 +1,29 @@
 //! The requests of the clients, and what becomes of each.
 
 use crate::support::Random;
-use crate::support::ladder::Fault;
+use crate::support::ladder::{Fault, LADDER};
 use crate::support::request as sent;
 
 /// The tokens that are in force one after the other.
 pub(crate) const TOKENS: [&str; 3] = ["first-token", "second-token", "third-token"];
-
 pub(crate) const HEAD_BYTES: usize = 2048;
 pub(crate) const BODY_BYTES: usize = 300_000;
 
-/// What a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A message, perhaps with a fault.
     Message(Fault),
     Head,
     Options,
     MalformedChunk,
 }
 
-/// The faults that a request can have in the limits of these worlds.
-const FAULTS: [Fault; 12] = [
-    Fault::FieldLine,
-    Fault::FieldLines,
-    Fault::Version,
-    Fault::TransferCoding,
-    Fault::Path,
-    Fault::Method,
-    Fault::Token,
-    Fault::ContentType,
-    Fault::Expectation,
-    Fault::LargeBody,
-    Fault::NotJson,
-    Fault::NoMessage,
-];
+/// The faults that no request can have in the limits of these worlds.
+const NO_FAULTS: [Fault; 3] = [Fault::LongTarget, Fault::NoHub, Fault::None];
 
 /// One request, as it stands in what a client sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) kind: Kind,
-    /// The index of its token.
     pub(crate) token: usize,
     /// Where its head ends and where it ends, in what the client sends on its connection.
     pub(crate) start: usize,
@@ -110,7 +93,6 @@ impl Request {
         Self { kind, token, start, head_end, end, is_chunked, expects_continue, is_last, body_bytes, payload }
     }
 
-    /// Returns whether it is to be published.
     pub(crate) fn is_message(&self) -> bool {
         self.kind == Kind::Message(Fault::None)
     }
@@ -153,7 +135,10 @@ fn append_chunks(wire: &mut Vec<u8>, body: &[u8], random: &mut Random) {
 fn kind(random: &mut Random) -> Kind {
     match random.below(100) {
         0..75 => Kind::Message(Fault::None),
-        75..95 => Kind::Message(random.pick(&FAULTS)),
+        75..95 => {
+            let faults: Vec<_> = LADDER.iter().map(|row| row.0).filter(|fault| !NO_FAULTS.contains(fault)).collect();
+            Kind::Message(random.pick(&faults))
+        }
         _ => random.pick(&[Kind::Head, Kind::Options, Kind::MalformedChunk]),
     }
 }

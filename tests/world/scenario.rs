@@ -1,7 +1,6 @@
 //! The course of a world: its workers, its bus, its clients, and what the gateway asks of the workers meanwhile.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::num::NonZero;
 use std::os::fd::AsRawFd;
@@ -32,17 +31,10 @@ use crate::socket::Socket;
 use crate::support::Random;
 use crate::tls;
 use crate::transport::{Backlog, Simulated};
-use crate::world::{Limits, SLACK, Trace, World, check, note};
+use crate::world::{Limits, Outcome, SLACK, World, check, note};
 
 /// What connections that outlive the drain get to end.
 const ABORT: Duration = Duration::from_millis(100);
-
-pub(crate) struct Outcome {
-    pub(crate) lives: u64,
-    pub(crate) violations: Vec<String>,
-    pub(crate) trace: Trace,
-    pub(crate) tally: BTreeMap<&'static str, u64>,
-}
 
 pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
     let event_loop = Simulated::new().unwrap();
@@ -62,8 +54,7 @@ pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
     });
     // The tasks of the clients that have vanished end here.
     drop(event_loop);
-    let (violations, trace, tally) = World::end();
-    Outcome { lives, violations, trace, tally }
+    World::end(lives)
 }
 
 fn limits(random: &mut Random) -> Limits {
@@ -121,7 +112,7 @@ impl Gateway {
             refused: Arc::default(),
         };
         let context = |(counters, mode): (&Arc<WorkerCounters>, _)| {
-            let publisher = WorkerPublisher::new(world.bus.publisher(), Arc::new(|_topic| {}));
+            let publisher = WorkerPublisher::new(Arc::clone(&world.bus.inbox), Arc::new(|_topic| {}));
             let core = Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(&counters.http), publisher);
             WorkerContext::new(core, Arc::clone(counters), shared(mode))
         };
@@ -158,18 +149,17 @@ impl Gateway {
             match random.below(100) {
                 0..20 => self.open(random),
                 20..30 => self.close(random).await,
-                30..45 => self.world.change(|moment| {
-                    moment.is_connected = !moment.is_connected;
-                    self.world.bus.set_connected(moment.is_connected);
-                }),
+                30..45 => self.set_connected(!self.world.moment().is_connected),
                 45..50 => self.world.bus.inbox.give_back(0, 0, random.permille(500)),
-                _ => self.world.change(|moment| {
-                    moment.is_connected = true;
-                    self.world.bus.set_connected(true);
-                }),
+                _ => self.set_connected(true),
             }
         }
         self.stop(random).await;
+    }
+
+    fn set_connected(&self, is_connected: bool) {
+        self.world.change(|moment| moment.is_connected = is_connected);
+        self.world.bus.set_connected(is_connected);
     }
 
     /// Puts a token into force, and listens unless the gateway listens already.

@@ -15,14 +15,11 @@ use crate::world::{World, note};
 
 /// Bytes that the gateway may have unread before the client must wait.
 const WINDOW_BYTES: usize = 256 * 1024;
-
 /// Errors of recv(2) and send(2) that say nothing of the client.
 const LOCAL_ERRORS: [Errno; 4] = [Errno::NOBUFS, Errno::NOMEM, Errno::INTR, Errno::IO];
-
 /// Errors that end the connection.
 const REMOTE_ERRORS: [Errno; 4] = [Errno::CONNRESET, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH];
 
-/// Both ends of a connection.
 pub(crate) struct Socket {
     pub(crate) life: u32,
     pub(crate) ledger: Rc<RefCell<Ledger>>,

@@ -175,7 +175,6 @@ impl Drop for SimulatedListener {
     }
 }
 
-/// The gateway's end of a connection.
 pub(crate) struct SimulatedStream {
     socket: Rc<Socket>,
     /// Whether the last read may have left bytes in the socket.

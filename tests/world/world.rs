@@ -24,7 +24,6 @@ use crate::transport::Backlog;
 
 /// By how much a deadline may be missed: the timers have a resolution of a millisecond.
 pub(crate) const SLACK: Duration = Duration::from_millis(3);
-
 /// Calls of the workers in one world, at most: more of them are an endless loop.
 const MOST_CALLS: u64 = 20_000_000;
 
@@ -78,7 +77,6 @@ impl Limits {
 /// What decides on a request beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// The index of the token in force.
     pub(crate) token: Option<usize>,
     pub(crate) is_connected: bool,
 }
@@ -112,6 +110,14 @@ pub(crate) struct World {
     pub(crate) is_silent: Cell<bool>,
     violations: RefCell<Vec<String>>,
     trace: RefCell<Trace>,
+}
+
+pub(crate) struct Outcome {
+    pub(crate) lives: u64,
+    /// What was found wrong.
+    pub(crate) violations: Vec<String>,
+    pub(crate) trace: Trace,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
 }
 
 /// What happened, as text if somebody wants to read it, and always as a hash.
@@ -152,20 +158,19 @@ impl World {
         world
     }
 
-    /// Returns the world of this thread.
     pub(crate) fn current() -> Rc<Self> {
         CURRENT.with_borrow(Clone::clone).expect("a world is made first")
     }
 
-    /// Returns the time since the start of the world of this thread.
     pub(crate) fn now() -> Duration {
         Self::current().start.elapsed()
     }
 
-    /// Ends the world, and returns what was found wrong, and what happened.
-    pub(crate) fn end() -> (Vec<String>, Trace, BTreeMap<&'static str, u64>) {
+    /// Ends the world, in which so many lives were lived.
+    pub(crate) fn end(lives: u64) -> Outcome {
         let world = CURRENT.take().expect("a world is made first");
-        (world.violations.take(), world.trace.take(), world.tally.take())
+        let (violations, trace, tally) = (world.violations.take(), world.trace.take(), world.tally.take());
+        Outcome { lives, violations, trace, tally }
     }
 
     pub(crate) fn moment(&self) -> Moment {
@@ -192,7 +197,6 @@ impl World {
         counters.depth >= self.limits.queue_messages.get() as u64 || counters.bytes + bytes > self.limits.queue_bytes
     }
 
-    /// Counts a call of a worker.
     pub(crate) fn call(&self) {
         self.calls.set(self.calls.get() + 1);
         assert!(self.calls.get() < MOST_CALLS, "the workers run in a circle");

@@ -108,7 +108,6 @@ impl Ledger {
         answer.status != 200 && request.is_chunked && has_no_end
     }
 
-    /// Checks that each request has its answer.
     pub(super) fn check_complete(&self) {
         let is_excused = self.broken_at.is_some()
             || is_cut_off()

@@ -28,16 +28,12 @@ use crate::world::{SLACK, World, check, note};
 
 /// Bytes that one read may bring: a message that came in one keeps as large a buffer.
 const READ_BYTES: usize = 80 * 1024;
-
 /// Bytes of a refused body that the gateway reads in order to go on.
 const DISCARD_BYTES: usize = 64 * 1024;
-
 /// How long a closed connection is read (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(2);
-
 /// How long after it was switched off the gateway waits for a request, which it answers 503.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
-
 /// How long after the stop began the gateway waits for a request, whose answer says that the connection ends.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
@@ -65,7 +61,6 @@ pub(crate) struct Ledger {
     pub(crate) requests: Vec<Request>,
     pub(crate) is_tls: bool,
     pub(crate) is_inherited: bool,
-    /// Bytes that the gateway has read.
     read: usize,
     /// When the gateway had the head of each request.
     heads: Vec<Duration>,
@@ -161,13 +156,11 @@ impl Ledger {
         }
     }
 
-    /// A call of the gateway has failed.
     pub(crate) fn broke(&mut self, error: Errno) {
         note!(self.life, "error", "{error:?}");
         self.broken_at.get_or_insert_with(World::now);
     }
 
-    /// The gateway has ended its side.
     pub(crate) fn ended(&mut self) {
         note!(self.life, "shutdown", "");
         self.check_silence();
