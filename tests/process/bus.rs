@@ -37,23 +37,8 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
         )
     };
     let mut client = gateway.client();
-    for number in 0..60 {
-        client.exchange(&gateway.request(message(number).body())).assert_accepted();
-    }
-    for number in 0..60 {
-        assert!(subscriber.next() == message(number), "{number}");
-    }
-}
-
-/// A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
-#[test]
-fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
-    let (_hub, endpoint) = bound_socket(zmq::SUB, "tcp://127.0.0.1:*");
-    let _gateway = Gateway::serve().connect(&endpoint).start_connected();
-    let hub: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-    eventually("the connection has a keep-alive timer", || {
-        tcp_sockets().iter().any(|socket| socket.peer == hub && socket.has_keep_alive_timer).then_some(())
-    });
+    (0..60).for_each(|number| client.exchange(&gateway.request(message(number).body())).assert_accepted());
+    (0..60).for_each(|number| assert!(subscriber.next() == message(number), "{number}"));
 }
 
 /// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
@@ -61,15 +46,12 @@ fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
 const REPORTED_WITHIN: Duration = Duration::from_secs(3);
 
 fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
-    let event = gateway
-        .wait_for(reason, |event| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event, reason));
+    let has_reason = |event: &Value| event["reason"].as_str().is_some_and(|text| text.contains(reason));
+    let is_wanted = |event: &Value| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event);
+    let event = gateway.wait_for(reason, is_wanted);
     assert_eq!(event["state"], "disconnected");
     gateway.expect_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
     event
-}
-
-fn has_reason(event: &Value, reason: &str) -> bool {
-    event["reason"].as_str().is_some_and(|text| text.contains(reason))
 }
 
 /// Listens where each client gets `answer`, and nothing more happens. Returns the endpoint.
@@ -120,7 +102,7 @@ fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served(
 }
 
 #[test]
-fn a_reason_that_changes_is_told_again_and_the_connection_too() {
+fn a_reason_that_changes_is_told_again_and_the_connection_too_which_is_watched_by_keep_alive() {
     let address = free_address();
     let endpoint = format!("tcp://{address}");
     let mut gateway = Gateway::serve().connect(&endpoint).start();
@@ -128,6 +110,10 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too() {
     let hub = bound_socket(zmq::SUB, &endpoint);
     gateway.wait_connected();
     gateway.expect_log(&format!("connected to {endpoint}"));
+    // A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
+    eventually("the connection has a keep-alive timer", || {
+        tcp_sockets().iter().any(|socket| socket.peer == address && socket.has_keep_alive_timer).then_some(())
+    });
     drop(hub);
     wait_reason(&mut gateway, &endpoint, "closed");
     wait_reason(&mut gateway, &endpoint, "refused");

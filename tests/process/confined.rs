@@ -2,6 +2,7 @@
 //! mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and where there are
 //! no watches on files, as on a desktop whose inotify instances are used up.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ const READ_ONLY_ROOT: &str = r#"
 struct Container {
     /// `unshare`, the parent of the gateway.
     process: Process,
-    address: String,
+    address: SocketAddr,
     _directories: [TempDir; 2],
 }
 
@@ -44,12 +45,8 @@ impl Container {
         let listening = process.wait_event("listening");
         assert_eq!(listening["pid"], 1);
         let url = listening["url"].as_str().unwrap();
-        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().parse().unwrap();
         Self { process, address, _directories: [root, config] }
-    }
-
-    fn status(&self, token: &str) -> u16 {
-        status_with(&mut Client::connect(self.address.parse().unwrap()), token)
     }
 
     fn signal(&self, signal: Signal) {
@@ -60,11 +57,6 @@ impl Container {
         });
         kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
     }
-
-    fn stop(mut self) {
-        self.signal(Signal::TERM);
-        assert!(self.process.finish(0).stdout.contains("\"stopped\""));
-    }
 }
 
 fn in_namespaces() -> Command {
@@ -74,26 +66,20 @@ fn in_namespaces() -> Command {
     command
 }
 
-fn is_possible() -> bool {
-    let probe = in_namespaces().args(["-c", "mount --bind /etc /etc"]).stderr(Stdio::null()).status();
-    let possible = probe.is_ok_and(|status| status.success());
-    if !possible {
-        skip("a read-only root cannot be made here: this needs `unshare`");
-    }
-    possible
-}
-
 /// A file that is mounted alone stays the old one when it is replaced: this is why the documents say that the folder is
 /// to be mounted.
 #[test]
 fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
-    if !is_possible() {
-        return;
+    let probe = in_namespaces().args(["-c", "mount --bind /etc /etc"]).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return skip("a read-only root cannot be made here: this needs `unshare`");
     }
     for mounts_folder in [true, false] {
         let settings = enabled_settings("first");
-        let container = Container::start(&settings, mounts_folder);
-        assert_eq!(container.status(&token("first")), 200);
+        let mut container = Container::start(&settings, mounts_folder);
+        let address = container.address;
+        let status = |name| status_with(&mut Client::connect(address), &token(name));
+        assert_eq!(status("first"), 200);
         settings.write(&enabled(&token("second")));
         let statuses = if mounts_folder {
             assert_eq!(container.process.wait_event("settings")["state"], "reloaded");
@@ -103,8 +89,9 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
             container.process.wait_event("settings");
             (200, 401)
         };
-        assert_eq!((container.status(&token("first")), container.status(&token("second"))), statuses);
-        container.stop();
+        assert_eq!((status("first"), status("second")), statuses);
+        container.signal(Signal::TERM);
+        assert!(container.process.finish(0).stdout.contains("\"stopped\""));
     }
 }
 
@@ -115,8 +102,7 @@ const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];
 fn serve_one(builder: Builder) -> String {
     let mut gateway = builder.start();
     gateway.post(FINE).assert_accepted();
-    gateway.terminate();
-    gateway.end().stderr
+    gateway.log_at_the_stop()
 }
 
 #[test]
@@ -154,7 +140,7 @@ const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
      sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"' sh \"$@\"";
 
 #[test]
-fn the_settings_are_followed_and_the_log_says_how() {
+fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_says_how() {
     let mut gateway = Gateway::serve().token(&token("a")).after(WITHOUT_INOTIFY).start();
     gateway.expect_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
@@ -163,10 +149,7 @@ fn the_settings_are_followed_and_the_log_says_how() {
     gateway.disable();
     assert!(refuses(gateway.address()));
     assert_eq!(gateway.log().matches("is looked at").count(), 1, "{}", gateway.log());
-}
 
-#[test]
-fn the_certificate_is_followed() {
     let mut gateway = Gateway::serve().https().after(WITHOUT_INOTIFY).start();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
     std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();

@@ -69,9 +69,7 @@ fn demo_stops_although_its_reader_does_not_read() {
     let content = "x".repeat(500_000);
     let body = format!(r#"{{"topic":"a","payload":{{"content":"{content}"}}}}"#);
     let mut client = Client::connect(host.parse().unwrap());
-    for _ in 0..3 {
-        client.exchange(&Request::post(target, &body)).assert_accepted();
-    }
+    (0..3).for_each(|_| client.exchange(&Request::post(target, &body)).assert_accepted());
     // The rest of the welcome is read, and the beginning of the first message, and no more.
     while !printed.fill_buf().unwrap().starts_with(b"a\t") {
         printed.read_line(&mut line).unwrap();

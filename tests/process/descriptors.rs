@@ -11,23 +11,6 @@ use crate::support::*;
 /// The most descriptors that a start with four workers takes.
 const ENOUGH: usize = 128;
 
-/// Connects a client for each state in which a connection can be when its end comes from elsewhere.
-fn clients_in_every_state(gateway: &Gateway) -> Vec<Client> {
-    let request = gateway.request(FINE);
-    let (head, whole) = (request.head(), request.bytes());
-    let sent: [&[u8]; 6] = [b"", &head[..head.len() / 2], &head, &whole[..whole.len() - 1], &whole, b"\r\nno request"];
-    let connect = |bytes| {
-        let mut client = Client::connect(gateway.address());
-        client.send(bytes);
-        client
-    };
-    let mut clients: Vec<_> = sent.into_iter().map(connect).collect();
-    let mut not_reading = Client::with_small_window(gateway.address());
-    not_reading.send_until_full(&whole.repeat(500));
-    clients.push(not_reading);
-    clients
-}
-
 /// `endurance::abandoned_connections` has those that deadlines end.
 #[test]
 fn connections_that_end_because_the_api_is_switched_off_leave_none() {
@@ -35,7 +18,15 @@ fn connections_that_end_because_the_api_is_switched_off_leave_none() {
     gateway.post(FINE).assert_accepted();
     gateway.wait_count("connections", 0);
     let open = descriptors(gateway.id());
-    let clients = clients_in_every_state(&gateway);
+    // A client for each state in which a connection can be when its end comes from elsewhere.
+    let request = gateway.request(FINE);
+    let (head, whole) = (request.head(), request.bytes());
+    let sent: [&[u8]; 6] = [b"", &head[..head.len() / 2], &head, &whole[..whole.len() - 1], &whole, b"\r\nno request"];
+    let mut clients: Vec<_> = sent.iter().map(|_| Client::connect(gateway.address())).collect();
+    clients.iter_mut().zip(sent).for_each(|(client, bytes)| client.send(bytes));
+    let mut not_reading = Client::with_small_window(gateway.address());
+    not_reading.send_until_full(&whole.repeat(500));
+    clients.push(not_reading);
     gateway.wait_count("connections_accepted", 1 + clients.len());
     gateway.disable();
     gateway.wait_count("connections", 0);
@@ -62,37 +53,31 @@ fn a_refused_ring_leaves_none() {
     eventually("a refused ring leaves no descriptor", || is_equal().then_some(()));
 }
 
-/// The fewest descriptors with which the dynamic linker loads the program. Whoever runs the tests may have left some
-/// open.
-fn enough_to_load() -> usize {
+#[test]
+fn a_start_without_enough_of_them_ends_with_a_sentence() {
+    // The dynamic linker needs some to load the program, and whoever runs the tests may have left some open.
     let mut version = binary();
     version.arg("--version");
     let loads = |limit: &usize| after(&format!("ulimit -n {limit}"), &version).output().unwrap().status.success();
-    (4..ENOUGH).find(loads).expect("the program can be loaded")
-}
-
-/// Starts the gateway with ever more descriptors until it listens. Returns the exit statuses of the starts before.
-fn exit_statuses_with_too_few(builder: impl Fn() -> Builder) -> Vec<i32> {
-    let mut statuses = Vec::new();
-    for limit in enough_to_load()..ENOUGH {
-        let mut gateway = builder().after(&format!("ulimit -n {limit}")).arguments(["--workers", "4"]).spawn();
-        if gateway.listens_before_its_end() {
-            return statuses;
-        }
-        statuses.push(gateway.wait_exit());
-        let stderr = gateway.end().stderr;
-        assert!(stderr.trim_end().ends_with("(os error 24)"), "with {limit} descriptors: {stderr}");
-    }
-    panic!("it does not start with {ENOUGH} descriptors");
-}
-
-#[test]
-fn a_start_without_enough_of_them_ends_with_a_sentence() {
+    let enough_to_load = (4..ENOUGH).find(loads).expect("the program can be loaded");
     for (io, expected, allowed) in
         [("auto", "uring or epoll", [3, 4].as_slice()), ("epoll", "epoll", &[3, 4]), ("uring", "uring", &[3, 4, 5])]
     {
-        let statuses = exit_statuses_with_too_few(|| Gateway::serve().io(io, expected));
+        let mut statuses = Vec::new();
+        // Each start has one more, until the gateway listens.
+        let enough = (enough_to_load..ENOUGH).find(|limit| {
+            let builder = Gateway::serve().io(io, expected).after(&format!("ulimit -n {limit}"));
+            let mut gateway = builder.arguments(["--workers", "4"]).spawn();
+            if gateway.listens_before_its_end() {
+                return true;
+            }
+            statuses.push(gateway.wait_exit());
+            let stderr = gateway.end().stderr;
+            assert!(stderr.trim_end().ends_with("(os error 24)"), "with {limit} descriptors: {stderr}");
+            false
+        });
         println!("--io {io}: {statuses:?}");
+        assert!(enough.is_some(), "it does not start with {ENOUGH} descriptors");
         assert!(statuses.iter().all(|status| allowed.contains(status)), "--io {io}: {statuses:?}");
     }
 }
@@ -100,7 +85,6 @@ fn a_start_without_enough_of_them_ends_with_a_sentence() {
 /// The kernel limits the threads of a user, so the commands run as one who has no others.
 #[test]
 fn a_command_without_enough_threads_is_3_with_a_sentence() {
-    const USER: &str = "--reuid=54321";
     if !geteuid().is_root() {
         return skip("only root can run a command as another user");
     }
@@ -117,7 +101,12 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
             let limit = format!("--nproc={threads}");
             let privileges = ["--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override"];
             let mut command = Command::new("setpriv");
-            command.arg(USER).args(privileges).args(["prlimit", &limit]).arg(binary().get_program()).args(arguments);
+            command
+                .arg("--reuid=54321")
+                .args(privileges)
+                .args(["prlimit", &limit])
+                .arg(binary().get_program())
+                .args(arguments);
             let mut process = Process::spawn(command.stdin(Stdio::null()));
             eventually("its end, or what it serves", || {
                 let serves = process.transcript().stderr.contains("listening on ");

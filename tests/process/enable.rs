@@ -235,7 +235,7 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
 }
 
 #[test]
-fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse() {
+fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse_and_a_draft_of_a_killed_process_is_removed() {
     let (_directory, settings) = settings_in_a_folder();
     let refusal = Refusal { call: libc::SYS_renameat2, argument: None, errno: Errno::INVAL };
     refusal.during(|| switch("enable", &settings, 0));
@@ -243,14 +243,11 @@ fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse() {
     refusal.during(|| switch("disable", &settings, 0));
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{made}\"\n"));
     assert_eq!(files_beside(&settings), 1, "no draft is left");
-}
 
-#[test]
-fn a_draft_of_a_killed_process_is_removed() {
-    let (directory, settings) = settings_in_a_folder();
+    fs::remove_file(&settings).unwrap();
     // No process has such a number on Linux.
     let [killed, alive, other] = ["4194305", &std::process::id().to_string(), "x"]
-        .map(|process| directory.path().join(format!("user_settings.py.{process}.new")));
+        .map(|process| settings.parent().unwrap().join(format!("user_settings.py.{process}.new")));
     for draft in [&killed, &alive, &other] {
         fs::write(draft, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
     }
@@ -271,18 +268,14 @@ fn a_file_that_has_just_become_empty_is_looked_at_again() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_refused_and_nothing_is_left_behind() {
+fn what_cannot_be_edited_stays_and_is_named_with_its_line_and_a_file_that_may_not_grow_leaves_nothing_behind() {
     let (_directory, settings) = settings_in_a_folder();
     let mut command = binary();
     command.args(["enable", "--settings"]).arg(&settings);
     let output = after("ulimit -f 0", &command).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(files_beside(&settings), 0);
-}
 
-#[test]
-fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
-    let (_directory, settings) = settings_in_a_folder();
     for (text, place) in [
         ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal; write True or False"),
         ("x = (\n", ":2:1: unexpected end of the file"),

@@ -5,13 +5,10 @@ use std::process::Command;
 
 use crate::support::io_mode::IO_VARIABLE;
 
-/// How many tests of a group run at a time. Groups run side by side too.
-const THREADS: &str = "2";
-
 /// Runs the tests whose names begin so. Fails if there are none.
 fn pass_with_epoll(group: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([group, "--skip", "epoll::", "--test-threads", THREADS]).env(IO_VARIABLE, "epoll");
+    command.args([group, "--skip", "epoll::", "--test-threads", "2"]).env(IO_VARIABLE, "epoll");
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].map(|stream| String::from_utf8_lossy(&stream).into_owned()).concat();
     assert!(output.status.success(), "GATEWAY_IO=epoll cargo test --test process {group}\n{text}");
@@ -36,8 +33,7 @@ groups! {
     endurance: "endurance::", "Reads and writes wait for slow clients, and accepting pauses.";
     drain: "lifecycle::drain::", "A stop wakes each connection.";
     stops: "delivery::stopping::a_stop_under_load", "So does a stop under load.";
-    idle: "lifecycle::running::an_idle_gateway", "An event loop without events sleeps.";
-    listeners: "lifecycle::listeners::", "Every worker accepts on every listener.";
+    running: "lifecycle::running::", "An event loop without events sleeps, and every worker accepts on every listener.";
     settings: "settings::", "Ports open and close while the event loop runs.";
     unix_sockets: "unix_sockets::", "The sockets have another family.";
     inherited_sockets: "inherited_sockets::", "Other processes accept on the same sockets, also while one of them stops.";

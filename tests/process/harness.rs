@@ -1,11 +1,12 @@
 //! Tests of the test tools. With a client that accepts wrong responses, the other tests would prove nothing.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 use crate::support::*;
 
-fn server(answers: &'static str) -> SocketAddr {
+/// Returns a client of a server that sends `answers` on one connection, whatever the client sends, and closes it.
+fn client(answers: &'static str) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -14,11 +15,7 @@ fn server(answers: &'static str) -> SocketAddr {
         let _ = stream.read(&mut request).unwrap();
         stream.write_all(answers.as_bytes()).unwrap();
     });
-    address
-}
-
-fn client(answers: &'static str) -> Client {
-    let mut client = Client::connect(server(answers));
+    let mut client = Client::connect(address);
     client.send("hello");
     client
 }

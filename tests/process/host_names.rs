@@ -6,11 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::*;
 
-const DNS_PORT: u16 = 53;
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
-/// How the resolver waits for the name server, which is longer than any wait of these tests (resolv.conf(5)).
-const RESOLVER_OPTIONS: &str = "options timeout:30 attempts:5";
 
 /// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
 fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path)) {
@@ -25,33 +22,21 @@ fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path
     test(Gateway::serve().file_at(path, &file), &file);
 }
 
-/// Returns a socket at the port of a name server, which never answers. `None` where this is not allowed.
-fn silent_name_server() -> Option<UdpSocket> {
-    let SocketAddr::V4(address) = free_address() else { unreachable!("free addresses are IPv4") };
-    UdpSocket::bind((*address.ip(), DNS_PORT)).ok()
-}
-
-fn wait_asked(server: &UdpSocket) {
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    server.recv(&mut [0; 512]).expect("the name server is asked");
-}
-
-fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
-    let Some(server) = silent_name_server() else {
+#[test]
+fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and_refuses_a_start_that_needs_it() {
+    let address = free_address().ip();
+    let Ok(server) = UdpSocket::bind((address, 53)) else {
         return skip("no name server can be replaced here: this needs port 53");
     };
-    let address = server.local_addr().unwrap().ip();
-    let text = format!("nameserver {address}\n{RESOLVER_OPTIONS}\n");
-    with_file_at("/etc/resolv.conf", &text, |builder, _| test(builder, &server));
-}
-
-#[test]
-fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
-    with_silent_name_server(|builder, server| {
+    // The resolver waits longer than any wait of these tests (resolv.conf(5)).
+    let text = format!("nameserver {address}\noptions timeout:30 attempts:5\n");
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let wait_asked = || server.recv(&mut [0; 512]).expect("the name server is asked");
+    with_file_at("/etc/resolv.conf", &text, |builder, _| {
         let subscriber = Subscriber::bound();
         let builder = builder.connect(UNKNOWN).connect(subscriber.endpoint());
         let mut gateway = builder.arguments(["--drain-timeout", "2"]).start();
-        wait_asked(server);
+        wait_asked();
         let connected = gateway.wait_connected();
         assert_eq!(connected["endpoint"], subscriber.endpoint());
         gateway.wait_subscribed(subscriber.endpoint());
@@ -59,13 +44,9 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
         assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
         gateway.terminate();
     });
-}
-
-#[test]
-fn a_start_is_refused_if_no_name_server_tells_where_to_listen() {
-    with_silent_name_server(|builder, server| {
+    with_file_at("/etc/resolv.conf", &text, |builder, _| {
         let stderr = builder.arguments(["--listen", "gateway.example.org:12358"]).fail(4);
-        wait_asked(server);
+        wait_asked();
         assert!(stderr.contains("cannot listen on gateway.example.org:12358: no name server answers"), "{stderr}");
     });
 }

@@ -15,8 +15,6 @@ use crate::support::load::Shape;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
 use crate::support::*;
 
-const REPLACEMENTS: usize = 20;
-const ANSWERS: usize = 200;
 /// How often to start a gateway until one has its hubs connected within a second.
 const ATTEMPTS: usize = 5;
 const CLIENTS: usize = 3;
@@ -141,9 +139,7 @@ fn others_feel_nothing_else_of_the_gateway() {
 fn two_gateways_and_the_parent_share_a_socket() {
     for shared in Shared::both() {
         let mut gateways = [(); 2].map(|()| Gateway::serve().inherit(&shared.descriptor()).start());
-        for _ in 0..40 {
-            shared.connect().exchange(&gateways[0].request(FINE)).assert_accepted();
-        }
+        (0..40).for_each(|_| shared.connect().exchange(&gateways[0].request(FINE)).assert_accepted());
         let accepted: Vec<u64> = gateways.iter_mut().map(|gateway| gateway.terminate().accepted).collect();
         assert_eq!(accepted.iter().sum::<u64>(), 40, "{accepted:?}");
     }
@@ -272,8 +268,8 @@ fn twenty_replacements_under_load_fail_no_request() {
         let shape = Shape { clients: 2 * CLIENTS, padding: 0, pipeline: 1, per_connection };
         let connecting = Arc::clone(&shared);
         let load = Load::by(move || Ok(connecting.connect()), gateway.target(), shape);
-        for _ in 0..REPLACEMENTS {
-            load.wait_for_many(ANSWERS, "200s", Instant::now(), accepted);
+        for _ in 0..20 {
+            load.wait_for_many(200, "200s", Instant::now(), accepted);
             let next = start(&shared, &bus);
             gateway.signal(Signal::TERM);
             std::mem::replace(&mut gateway, next).expect_stopped();

@@ -44,35 +44,29 @@ fn requests_over_connections_of_a_gateway_that_was_disabled_are_503_whatever_the
 }
 
 #[test]
-fn disabling_or_removing_closes_the_port_and_the_idle_connections_until_a_restored_file_enables() {
+fn disabling_removing_or_emptying_closes_the_port_and_the_idle_connections_until_a_restored_file_enables() {
+    let changes: [fn(&Gateway); 5] = [
+        |gateway| gateway.settings.remove(),
+        |gateway| gateway.settings.write(disabled()),
+        |gateway| gateway.settings.write_in_place(""),
+        |gateway| {
+            gateway.settings.write_in_place("");
+            gateway.signal(Signal::HUP);
+        },
+        |gateway| gateway.settings.remove(),
+    ];
     let mut gateway = Gateway::serve().listen(free_address()).start();
     let mut idle = gateway.served_client();
-    for (name, is_removed) in [("first", true), ("second", false), ("third", true)] {
-        if is_removed {
-            gateway.settings.remove()
-        } else {
-            gateway.settings.write(disabled())
-        }
-        gateway.wait_event("disabled");
-        assert!(refuses(gateway.address()));
-        idle.expect_close();
-        gateway.enable(name);
-        idle = gateway.client();
-        assert_eq!(status_with(&mut idle, &token(name)), 200);
-    }
-}
-
-#[test]
-fn a_file_that_stays_empty_disables() {
-    for asks in [false, true] {
-        let mut gateway = Gateway::serve().listen(free_address()).start();
-        gateway.settings.write_in_place("");
-        if asks {
-            gateway.signal(Signal::HUP);
-        }
+    for (name, change) in ["first", "second", "third", "fourth", "fifth"].into_iter().zip(changes) {
+        change(&gateway);
         gateway.wait_event("disabled");
         gateway.wait_settings("reloaded");
         assert!(refuses(gateway.address()));
+        idle.expect_close();
+        gateway.enable(name);
+        gateway.wait_settings("reloaded");
+        idle = gateway.client();
+        assert_eq!(status_with(&mut idle, &token(name)), 200);
     }
 }
 
@@ -218,8 +212,7 @@ fn a_token_that_is_bad_is_logged_with_the_way_to_a_better_one() {
     for name in ["15-chars", "ends with a blank ", "with\u{7}a bell", "äöü-and-more", &long] {
         gateway.change_token(name);
     }
-    gateway.terminate();
-    let log = gateway.end().stderr;
+    let log = gateway.log_at_the_stop();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("openssl rand -hex 16")).collect();
     let flaws = ["fewer than 16 characters", "white space", "control", "outside ASCII", "longer than"];
     assert!(lines.len() == flaws.len() && lines.iter().zip(flaws).all(|(line, flaw)| line.contains(flaw)), "{log}");

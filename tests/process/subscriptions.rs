@@ -64,8 +64,7 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
             post(&gateway, topic);
         }
         gateway.expect_log(&nobody_subscribes("cor\\u{202e}e", "the bound endpoints"));
-        gateway.terminate();
-        let log = gateway.end().stderr;
+        let log = gateway.log_at_the_stop();
         assert_eq!(log.matches(&nobody_subscribes("core", "the bound endpoints")).count(), 1, "{log}");
         assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
     }
@@ -83,8 +82,7 @@ fn who_subscribes_to_everything_asks_for_no_topic() {
             "nobody subscribes to the topic \"other\" at the bound endpoints so far, except to everything\n",
         );
         assert_eq!(gateway.stats()["unsubscribed"], 0, "they get it");
-        gateway.terminate();
-        let log = gateway.end().stderr;
+        let log = gateway.log_at_the_stop();
         assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
     }
 }
@@ -126,8 +124,7 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     is_known(&mut gateway, "3: \"\", \"core/\", \"late/\"");
     post(&gateway, "other");
     gateway.expect_log(&format!("the topic \"other\" at {endpoint} so far, except to everything\n"));
-    gateway.terminate();
-    let log = gateway.end().stderr;
+    let log = gateway.log_at_the_stop();
     assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
 }
 

@@ -23,8 +23,17 @@ fn refusal(path: &Path) -> String {
     stderr
 }
 
-/// Sends a hundred requests in one write: accepted, refused by their path, refused by their method, and chunked, in turn.
-fn assert_answered_in_order(mut client: Client<UnixStream>, bus: &Subscriber, gateway: &Gateway) {
+#[test]
+fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
+    let (_directory, path) = socket_path();
+    let bus = Subscriber::bound();
+    let mut gateway =
+        Gateway::serve().connect(bus.endpoint()).listen_at(&path).arguments(["--max-body", "1000"]).spawn();
+    let event = gateway.wait_listening();
+    assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
+    gateway.wait_connected();
+    // A hundred requests in one write: accepted, refused by their path, refused by their method, and chunked, in turn.
+    let mut client = Client::connect_to(&path);
     let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
     let mut bytes = Vec::new();
     for number in 0..100 {
@@ -44,18 +53,6 @@ fn assert_answered_in_order(mut client: Client<UnixStream>, bus: &Subscriber, ga
     for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
         assert_eq!(bus.next(), message(number));
     }
-}
-
-#[test]
-fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
-    let (_directory, path) = socket_path();
-    let bus = Subscriber::bound();
-    let mut gateway =
-        Gateway::serve().connect(bus.endpoint()).listen_at(&path).arguments(["--max-body", "1000"]).spawn();
-    let event = gateway.wait_listening();
-    assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
-    gateway.wait_connected();
-    assert_answered_in_order(Client::connect_to(&path), &bus, &gateway);
     // RFC 9112 §3.2: the Host of a URI without authority is empty.
     let without_host = gateway.request(FINE).without("Host");
     Client::connect_to(&path).exchange(&without_host.clone().field("Host", "")).assert_accepted();
@@ -89,16 +86,11 @@ fn it_speaks_http_beside_an_address_in_https_and_without_one() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_4_with_the_reason() {
+fn a_path_that_cannot_be_is_4_with_the_reason_and_a_socket_that_cannot_be_opened_to_the_end_leaves_no_file() {
     let (directory, path) = socket_path();
     assert!(refusal(&path.join("below")).contains("No such file or directory"));
     assert!(refusal(&directory.path().join("x".repeat(108))).contains("at most 107 bytes"));
     assert!(refusal(Path::new("/proc/gateway")).contains("cannot listen"));
-}
-
-#[test]
-fn a_socket_that_cannot_be_opened_to_the_end_leaves_no_file() {
-    let (directory, path) = socket_path();
     let refusal = Refusal { call: libc::SYS_listen, argument: None, errno: Errno::MFILE };
     let gateway = Gateway::serve().connect(&dead_endpoint()).listen_at(&path);
     refusal.during(|| gateway.fail(4));

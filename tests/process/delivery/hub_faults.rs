@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use super::hub_process::{Deployment, HUB_MESSAGES, HubProcess};
+use super::hub_process::{Deployment, HUB_MESSAGES, start_hub, start_hub_with_subscriber, wait_open};
 use crate::support::load::Posted;
 use crate::support::net::{TcpSocket, tcp_sockets};
 use crate::support::peer::{Form, RawPeer, subscribe};
@@ -29,34 +29,11 @@ const SERVES_AGAIN: Duration = Duration::from_secs(5);
 /// How late a client may read an answer on an idle machine.
 const READ_DELAY: Duration = Duration::from_secs(1);
 
-/// Returns the bytes in the kernel's socket buffers, in both directions, of the connections to this endpoint.
-fn bytes_in_the_kernel(endpoint: &str) -> usize {
-    let hub: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-    let of_hub = |socket: &TcpSocket| !socket.listens && [socket.local, socket.peer].contains(&hub);
-    tcp_sockets().into_iter().filter(of_hub).map(|socket| socket.buffered_bytes).sum()
-}
-
-/// Returns what `look` finds as soon as it finds the same twice: libzmq has then written all that the kernel takes.
-fn settled(mut look: impl FnMut() -> usize) -> usize {
-    let mut last = None;
-    eventually("nothing changes", || {
-        let found = look();
-        (last.replace(found) == Some(found)).then_some(found)
-    })
-}
-
 /// Returns the most messages that may be lost when a hub is killed and this many bytes are in the kernel: the messages
 /// that the hub has received and not forwarded, those in libzmq's write buffer of the gateway and read buffer of the
 /// hub, and those in the kernel.
 fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
-}
-
-/// Returns how many messages were accepted around this time, when a hub ended, within the allowance for a busy machine.
-/// A hub that was late had not read so many more, and they were still in the kernel.
-fn accepted_around(ended: Instant, answers: &[Posted], lateness: &Lateness) -> usize {
-    let (allowance, is_accepted) = (lateness.allowance(), |it: &&Posted| accepted(&it.outcome));
-    answers.iter().filter(is_accepted).filter(|it| it.at + allowance >= ended && it.at <= ended + allowance).count()
 }
 
 /// Starts a deployment, and a load on it that has been accepted for a while.
@@ -118,12 +95,12 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
     for fault in [Fault::Killed, Fault::Restarted, Fault::Replaced] {
         let (mut deployment, lateness, load) = under_load([], PADDING, SOME);
         let ended = Instant::now();
-        let hub = deployment.hub.take().unwrap();
+        let mut hub = deployment.hub.take().unwrap();
         if fault == Fault::Restarted {
-            hub.end()
-        } else {
-            hub.kill()
+            hub.close_stdin();
+            hub.finish(0);
         }
+        drop(hub);
         let noticed = load.wait_for("503", ended, refused_as("bus-not-connected"));
         if fault == Fault::Replaced {
             replace_hub(&deployment.endpoints.publishers);
@@ -133,7 +110,10 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
         let (answers, report) = recovered((deployment, &lateness, load), &what, &["bus-not-connected"]);
         // After an error of the protocol, libzmq drops the endpoint and all messages in its pipe.
         let in_pipe = if fault == Fault::Replaced { PIPE_MESSAGES } else { 0 };
-        let around = accepted_around(noticed, &answers, &lateness);
+        // A hub that was late had not read what was accepted around its end, and that was still in the kernel.
+        let allowance = lateness.allowance();
+        let is_around = |at: Instant| at + allowance >= noticed && at <= noticed + allowance;
+        let around = answers.iter().filter(|it| accepted(&it.outcome) && is_around(it.at)).count();
         let bound = in_pipe + lost_at_most(KERNEL_BYTES, PADDING) + around;
         assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
         // The lost messages were on their way when the hub ended.
@@ -146,17 +126,21 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
 #[test]
 fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue() {
     const PADDING: usize = 4_000;
-    const QUEUE: usize = 500;
     let (mut deployment, lateness, load) = under_load(["--queue", "500"], PADDING, 100);
     deployment.hub().signal(Signal::STOP);
     let stopped = Instant::now();
     load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
-    let in_the_kernel = settled(|| {
+    let hub: SocketAddr = deployment.endpoints.publishers.strip_prefix("tcp://").unwrap().parse().unwrap();
+    let of_hub = |socket: &TcpSocket| !socket.listens && [socket.local, socket.peer].contains(&hub);
+    let mut last = None;
+    // If they do not change, libzmq has written all that the kernel takes.
+    let in_the_kernel = eventually("the bytes in the kernel do not change", || {
         load.wait_for_many(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
-        bytes_in_the_kernel(&deployment.endpoints.publishers)
+        let bytes: usize = tcp_sockets().into_iter().filter(of_hub).map(|socket| socket.buffered_bytes).sum();
+        (last.replace(bytes) == Some(bytes)).then_some(bytes)
     });
     let killed = Instant::now();
-    deployment.hub.take().unwrap().kill();
+    drop(deployment.hub.take());
     load.wait_for("503", killed, refused_as("bus-not-connected"));
     let refusals = ["bus-not-connected", "subscriber-stalled", "queue-full"];
     let what = format!("killed with {in_the_kernel} bytes in the kernel");
@@ -168,7 +152,7 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     let mut before: Vec<_> =
         answers.iter().filter(|it| it.at < killed && accepted(&it.outcome)).map(|it| it.at).collect();
     before.sort();
-    let first_kept = before[before.len() - (QUEUE + PIPE_MESSAGES / 2 - 50)];
+    let first_kept = before[before.len() - (500 + PIPE_MESSAGES / 2 - 50)];
     assert!(report.lost.iter().all(|at| *at < first_kept), "lost from the pipe or the queue");
 }
 
@@ -206,19 +190,19 @@ fn the_first_message_after_a_reconnect_arrives() {
 
 #[test]
 fn a_failure_of_one_hub_loses_nothing_for_the_other() {
-    let (failing, failing_hub, failing_subscriber) = HubProcess::start_with_subscriber();
-    let (staying, _staying_hub, staying_subscriber) = HubProcess::start_with_subscriber();
+    let (failing, failing_hub, failing_subscriber) = start_hub_with_subscriber();
+    let (staying, _staying_hub, staying_subscriber) = start_hub_with_subscriber();
     let mut gateway = Gateway::serve().connect(&failing.publishers).connect(&staying.publishers).start_connected();
     gateway.wait_connected();
     let load = Load::on(&gateway, CLIENTS, 200);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     let killed = Instant::now();
-    failing_hub.kill();
+    drop(failing_hub);
     gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
     let gone = Instant::now();
     load.wait_for_many(SOME, "200s", gone, accepted);
-    let hub = HubProcess::start(&failing);
-    hub.wait_open();
+    let hub = start_hub(&failing);
+    wait_open(&hub);
     let event = gateway.wait_connected();
     assert_eq!(event["endpoint"], failing.publishers);
     let connected = Instant::now();

@@ -8,8 +8,6 @@ use crate::support::*;
 
 /// The environment variable that says where to run a hub: `PUBLISHERS SUBSCRIBERS`.
 const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";
-/// How long a hub that is asked to end still forwards messages.
-const END_DELAY: Duration = Duration::from_millis(200);
 /// Messages that a hub receives from a publisher before it forwards them.
 pub(crate) const HUB_MESSAGES: usize = 256;
 const SUBSCRIBERS_CAN_CONNECT: &str = "subscribers can connect";
@@ -22,109 +20,79 @@ pub(crate) struct HubEndpoints {
     pub(crate) subscribers: String,
 }
 
-/// A running hub. Drop kills it.
-pub(crate) struct HubProcess {
-    process: Process,
-}
-
 impl HubEndpoints {
     pub(crate) fn free() -> Self {
         Self { publishers: format!("tcp://{}", free_address()), subscribers: format!("tcp://{}", free_address()) }
     }
 }
 
-impl HubProcess {
-    /// Starts a hub and waits until subscribers can connect.
-    pub(crate) fn start(endpoints: &HubEndpoints) -> Self {
-        Self::start_as(Command::new(std::env::current_exe().unwrap()), endpoints)
-    }
+/// Starts a hub and waits until subscribers can connect.
+pub(crate) fn start_hub(endpoints: &HubEndpoints) -> Process {
+    start_hub_by("env", &[], endpoints)
+}
 
-    /// Starts a hub in a network namespace and waits until subscribers can connect.
-    pub(crate) fn start_in(namespace: &str, endpoints: &HubEndpoints) -> Self {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", namespace]).arg(std::env::current_exe().unwrap());
-        Self::start_as(command, endpoints)
-    }
+/// Starts a hub by another program with these arguments, and waits until subscribers can connect.
+pub(crate) fn start_hub_by(program: &str, arguments: &[&str], endpoints: &HubEndpoints) -> Process {
+    let mut command = Command::new(program);
+    command.args(arguments).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "delivery::hub_process::runs_a_hub_in_this_process", "--nocapture", "--test-threads=1"]);
+    command.env(HUB_VARIABLE, format!("{} {}", endpoints.publishers, endpoints.subscribers));
+    // The XSUB socket of libzmq needs a frame of the stack for each byte of a subscription.
+    command.env("RUST_MIN_STACK", (64 * 1024 * 1024).to_string());
+    // The hub ends when its stdin ends, so that no hub outlives the tests.
+    let hub = Process::spawn(command.stdin(Stdio::piped()));
+    wait_printed(&hub, SUBSCRIBERS_CAN_CONNECT);
+    hub
+}
 
-    /// Starts a hub at free endpoints, connects a subscriber, and waits until publishers can connect.
-    pub(crate) fn start_with_subscriber() -> (HubEndpoints, Self, Subscriber) {
-        let endpoints = HubEndpoints::free();
-        let hub = Self::start(&endpoints);
-        let subscriber = Subscriber::connected(&endpoints.subscribers, "");
-        hub.wait_open();
-        (endpoints, hub, subscriber)
-    }
+/// Starts a hub at free endpoints, connects a subscriber, and waits until publishers can connect.
+pub(crate) fn start_hub_with_subscriber() -> (HubEndpoints, Process, Subscriber) {
+    let endpoints = HubEndpoints::free();
+    let hub = start_hub(&endpoints);
+    let subscriber = Subscriber::connected(&endpoints.subscribers, "");
+    wait_open(&hub);
+    (endpoints, hub, subscriber)
+}
 
-    fn start_as(mut command: Command, endpoints: &HubEndpoints) -> Self {
-        command.args([
-            "--exact",
-            "delivery::hub_process::runs_a_hub_in_this_process",
-            "--nocapture",
-            "--test-threads=1",
-        ]);
-        command.env(HUB_VARIABLE, format!("{} {}", endpoints.publishers, endpoints.subscribers));
-        // The XSUB socket of libzmq needs a frame of the stack for each byte of a subscription.
-        command.env("RUST_MIN_STACK", (64 * 1024 * 1024).to_string());
-        // The hub ends when its stdin ends, so that no hub outlives the tests.
-        command.stdin(Stdio::piped());
-        let hub = Self { process: Process::spawn(&mut command) };
-        hub.wait_for(SUBSCRIBERS_CAN_CONNECT);
-        hub
-    }
+/// Waits until publishers can connect, and returns that time. It waits for a subscriber first.
+pub(crate) fn wait_open(hub: &Process) -> Instant {
+    wait_printed(hub, PUBLISHERS_CAN_CONNECT);
+    Instant::now()
+}
 
-    /// Waits until publishers can connect, and returns that time. It waits for a subscriber first.
-    pub(crate) fn wait_open(&self) -> Instant {
-        self.wait_for(PUBLISHERS_CAN_CONNECT);
-        Instant::now()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.process.signal(signal);
-    }
-
-    pub(crate) fn kill(mut self) {
-        self.process.end();
-    }
-
-    pub(crate) fn end(mut self) {
-        self.process.close_stdin();
-        assert!(self.process.wait_exit(PATIENCE).success());
-    }
-
-    fn wait_for(&self, what: &str) {
-        self.process.wait_line(what, |line| line.trim_end().ends_with(what));
-    }
+fn wait_printed(hub: &Process, what: &str) {
+    hub.wait_line(what, |line| line.trim_end().ends_with(what));
 }
 
 /// A gateway, its hub, and a subscriber that stays connected.
 pub(crate) struct Deployment {
     pub(crate) endpoints: HubEndpoints,
-    pub(crate) hub: Option<HubProcess>,
+    pub(crate) hub: Option<Process>,
     pub(crate) subscriber: Subscriber,
     pub(crate) gateway: Gateway,
 }
 
 impl Deployment {
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let (endpoints, hub, subscriber) = HubProcess::start_with_subscriber();
+        let (endpoints, hub, subscriber) = start_hub_with_subscriber();
         let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start_connected();
         subscriber.wait_until_subscribed(&gateway);
         Self { endpoints, hub: Some(hub), subscriber, gateway }
     }
 
-    pub(crate) fn hub(&self) -> &HubProcess {
+    pub(crate) fn hub(&self) -> &Process {
         self.hub.as_ref().unwrap()
     }
 
     pub(crate) fn lose_hub(&mut self) {
-        self.hub.take().unwrap().kill();
+        drop(self.hub.take());
         self.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
     }
 
     /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.
     pub(crate) fn restart_hub(&mut self) -> Instant {
-        let hub = HubProcess::start(&self.endpoints);
-        let open = hub.wait_open();
+        let hub = start_hub(&self.endpoints);
+        let open = wait_open(&hub);
         self.hub = Some(hub);
         open
     }
@@ -172,7 +140,7 @@ fn runs_a_hub_in_this_process() {
             }
         }
         if is_over && end_at.is_none() {
-            end_at = Some(Instant::now() + END_DELAY);
+            end_at = Some(Instant::now() + Duration::from_millis(200));
         }
     }
 }

@@ -27,10 +27,9 @@ fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
 }
 
 fn send(gateway: &Gateway, request: &Request) -> TcpStream {
-    let mut stream = TcpStream::connect(gateway.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&request.bytes()).unwrap();
-    stream
+    let mut socket = net::connect(&gateway.address().into()).unwrap();
+    socket.write_all(&request.bytes()).unwrap();
+    socket.into()
 }
 
 #[test]
@@ -89,9 +88,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
 #[test]
 fn refusals_are_counted_by_their_reason() {
     let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
-    for _ in 0..3 {
-        assert_eq!(gateway.post(message(0, 0, "").body()).status, 503);
-    }
+    (0..3).for_each(|_| assert_eq!(gateway.post(message(0, 0, "").body()).status, 503));
     let stats = gateway.stats();
     let expected = (&json!({"bus-not-connected": 3}), &json!({"503": 3}));
     assert_eq!((&stats["refused"], &stats["answers"]), expected, "{stats}");

@@ -57,7 +57,8 @@ fn names(options: &[Opt]) -> String {
 pub(crate) fn zsh(program: &Command) -> [(&'static str, String); 2] {
     let commands = program.commands().map(|command| {
         let sentence = command.info.description.split(". ").next().unwrap();
-        format!("{}\\:{}", command.name, zsh_quoted(&zsh_phrase(sentence.trim_end_matches('.'))))
+        let phrase = zsh_phrase(sentence.trim_end_matches('.')).replace('"', "\\\"").replace('\'', "'\\''");
+        format!("{}\\:\"{phrase}\"", command.name)
     });
     let mut first = "    _arguments -C \\\n".to_owned() + &zsh_options(&program.options, "        ");
     writeln!(first, "        '1:command:(({}))' \\", commands.collect::<Vec<_>>().join(" ")).unwrap();
@@ -95,11 +96,6 @@ fn zsh_options(options: &[Opt], indent: &str) -> String {
 /// Returns the text with what has a meaning in a specification of `_arguments` escaped.
 fn zsh_phrase(text: &str) -> String {
     text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:")
-}
-
-/// Returns the text as one word of a list in a specification.
-fn zsh_quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\\\"").replace('\'', "'\\''"))
 }
 
 /// Returns the lines of the completion for fish.
@@ -141,44 +137,38 @@ fn fish_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
+/// Each script reads typed lines, and prints a line with what is offered for each: the data has what is typed, whose last
+/// word is the one to complete, and what is offered in the order of the alphabet.
 #[test]
-fn bash_completes() {
-    assert_completes(&["bash", "--norc", "tests/process/docs/completions.bash"]);
-}
-
-/// fish completes the whole word.
-#[test]
-fn fish_completes() {
-    let script = format!(
+fn every_shell_completes() {
+    // fish completes the whole word.
+    let fish = format!(
         "source {FISH}; while read -l line; complete -C \"$line\" | string split -f 1 \\t | sort | string join ' '; end"
     );
-    assert_completes(&["fish", "--no-config", "-c", &script]);
-}
-
-#[test]
-fn zsh_completes() {
-    assert_completes(&["zsh", "-f", "tests/process/docs/completions.zsh"]);
-}
-
-/// Compares what the script, which reads a typed line and prints a line with what is offered, prints for each line of
-/// the data: what is typed, whose last word is the one to complete, and what is offered in the order of the alphabet.
-fn assert_completes(words: &[&str]) {
-    let typed: Json = serde_json::from_str(include_str!("../../data/completions.json")).unwrap();
-    let typed = ["every shell", words[0]].into_iter().flat_map(|shell| typed[shell].as_object().unwrap());
-    let (lines, expected): (Vec<_>, Vec<_>) =
-        typed.map(|(line, offered)| (format!("{line}\n"), offered.clone())).unzip();
-    let Ok(mut shell) = Process::new(words[0])
-        .args(&words[1..])
-        .current_dir(repository(""))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-    else {
-        return crate::support::skip(&format!("{} is not installed", words[0]));
-    };
-    shell.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
-    let output = shell.wait_with_output().unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let offered: Vec<Json> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(offered, expected, "{}", words[0]);
+    let shells: [(&str, &[&str]); 3] = [
+        ("bash", &["--norc", "tests/process/docs/completions.bash"]),
+        ("fish", &["--no-config", "-c", &fish]),
+        ("zsh", &["-f", "tests/process/docs/completions.zsh"]),
+    ];
+    for (shell, arguments) in shells {
+        let typed: Json = serde_json::from_str(include_str!("../../data/completions.json")).unwrap();
+        let typed = ["every shell", shell].into_iter().flat_map(|group| typed[group].as_object().unwrap());
+        let (lines, expected): (Vec<_>, Vec<_>) =
+            typed.map(|(line, offered)| (format!("{line}\n"), offered.clone())).unzip();
+        let Ok(mut process) = Process::new(shell)
+            .args(arguments)
+            .current_dir(repository(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+        else {
+            crate::support::skip(&format!("{shell} is not installed"));
+            continue;
+        };
+        process.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let offered: Vec<Json> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(offered, expected, "{shell}");
+    }
 }

@@ -5,7 +5,6 @@
 //! comments of the language of the file.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A file of the repository.
@@ -96,25 +95,19 @@ impl Document {
 
     /// Replaces what stands between the marks of a generated part. `content` ends with a newline.
     pub(crate) fn replace_generated(&mut self, name: &str, content: &str) {
-        let region = self.generated(name);
-        self.text.replace_range(region, content);
-    }
-
-    fn generated(&self, name: &str) -> Range<usize> {
-        let (first, last) = (format!("generated: {name}"), format!("end of generated: {name}"));
         let line_of = |mark: &str| {
             let mut at = 0;
-            self.text.split_inclusive('\n').find_map(|line| {
+            let found = self.text.split_inclusive('\n').find_map(|line| {
                 let range = at..at + line.len();
                 at = range.end;
                 let word = line.trim_matches(|c: char| c.is_whitespace() || "<!->#.\\\"".contains(c));
                 (word == mark).then_some(range)
-            })
+            });
+            found.unwrap_or_else(|| panic!("{} has no line: {mark}", self.path))
         };
-        let missing = |mark: &str| panic!("{} has no line: {mark}", self.path);
-        let start = line_of(&first).unwrap_or_else(|| missing(&first)).end;
-        let end = line_of(&last).unwrap_or_else(|| missing(&last)).start;
-        start..end
+        let first = line_of(&format!("generated: {name}")).end;
+        let last = line_of(&format!("end of generated: {name}")).start;
+        self.text.replace_range(first..last, content);
     }
 }
 

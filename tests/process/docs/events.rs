@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Document, quoted};
-use crate::lifecycle::readiness::events_until;
+use crate::lifecycle::running::events_until;
 use crate::support::*;
 
 /// The fields of each event.
@@ -11,9 +11,6 @@ type Fields = BTreeMap<String, BTreeSet<String>>;
 
 /// The event of a subscriber that does not read. `tests/process/guard` sees to it.
 const SUBSCRIBER: [&str; 5] = ["state", "endpoint", "peer", "reason", "lost"];
-/// The field of `stopped` that is there only if the drain ended too early. `tests/process/delivery` sees to it.
-const UNDELIVERED: &str = "undelivered";
-
 #[test]
 fn events_and_their_fields_are_those_of_the_table() {
     let directory = tempfile::tempdir().unwrap();
@@ -39,9 +36,21 @@ fn events_and_their_fields_are_those_of_the_table() {
     wait_for(&mut gateway, "stopped", None);
     seen.push(Gateway::serve().connect("no endpoint").spawn().wait_event("failed"));
 
-    seen.extend(certificate_events());
-    let mut fields = fields_of(&seen);
-    fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
+    let mut gateway = Gateway::serve().https().spawn();
+    seen.push(gateway.wait_event("certificate"));
+    let certificate = gateway.settings.path().with_file_name("gateway-cert.pem");
+    std::fs::remove_file(&certificate).unwrap();
+    std::fs::create_dir(&certificate).unwrap();
+    let is_rejected = |event: &Value| is_event(event, "certificate") && event["state"] == "rejected";
+    seen.push(gateway.wait_for("rejected", is_rejected));
+
+    let mut fields = Fields::new();
+    for event in &seen {
+        let names = keys(event).into_iter().filter(|&name| name != "event").map(str::to_owned);
+        fields.entry(event["event"].as_str().unwrap().to_owned()).or_default().extend(names);
+    }
+    // It is there only if the drain ended too early. `tests/process/delivery` sees to it.
+    fields.get_mut("stopped").unwrap().insert("undelivered".into());
     fields.insert("subscriber".into(), SUBSCRIBER.map(Into::into).into());
     let described = described();
     assert_same_set("events", described.keys(), fields.keys());
@@ -56,18 +65,6 @@ fn events_and_their_fields_are_those_of_the_table() {
             assert!(quoted(row[1]).any(|word| word == value), "{event}");
         }
     }
-}
-
-/// Returns the events of a certificate that is made, and of one that is rejected.
-fn certificate_events() -> [Value; 2] {
-    let mut gateway = Gateway::serve().https().spawn();
-    let made = gateway.wait_event("certificate");
-    let certificate = gateway.settings.path().with_file_name("gateway-cert.pem");
-    std::fs::remove_file(&certificate).unwrap();
-    std::fs::create_dir(&certificate).unwrap();
-    let is_rejected = |event: &Value| is_event(event, "certificate") && event["state"] == "rejected";
-    let rejected = gateway.wait_for("rejected", is_rejected);
-    [made, rejected]
 }
 
 #[test]
@@ -109,7 +106,11 @@ fn described() -> Fields {
         reference.table("counters").iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     let rows = reference.table("events");
     let fields = rows.iter().map(|row| {
-        let mut fields: BTreeSet<String> = quoted(&without_values(row[1])).map(str::to_owned).collect();
+        // In parentheses stand the values of a field, and links.
+        let parts = row[1].split('(').enumerate();
+        let names: String =
+            parts.map(|(n, part)| if n == 0 { part } else { part.split_once(')').unwrap().1 }).collect();
+        let mut fields: BTreeSet<String> = quoted(&names).map(str::to_owned).collect();
         if row[1].contains("counters") {
             // This gateway has no embedded hub.
             fields.extend(counters.iter().filter(|&counter| counter != "hub").cloned());
@@ -117,22 +118,6 @@ fn described() -> Fields {
         (row[0].trim_matches('`').to_owned(), fields)
     });
     fields.collect()
-}
-
-/// Removes what stands in parentheses: the values of a field, and links.
-fn without_values(cell: &str) -> String {
-    let parts = cell.split('(').enumerate();
-    parts.map(|(n, part)| if n == 0 { part } else { part.split_once(')').unwrap().1 }).collect()
-}
-
-/// Returns the events and their fields as the gateway printed them.
-fn fields_of(events: &[Value]) -> Fields {
-    let mut fields = Fields::new();
-    for event in events {
-        let names = keys(event).into_iter().filter(|&name| name != "event").map(str::to_owned);
-        fields.entry(event["event"].as_str().unwrap().to_owned()).or_default().extend(names);
-    }
-    fields
 }
 
 fn keys(object: &Value) -> BTreeSet<&str> {

@@ -1,6 +1,8 @@
 //! What the documents say of each topic is generated from the program's table of topics, and the completions of shells
 //! and the manual page from its options.
 
+use std::collections::BTreeSet;
+
 use adapter_gateway::message::Vocabulary;
 use adapter_gateway::message::topics::{Content, UNCHECKED};
 
@@ -46,20 +48,14 @@ fn with_parts(path: &str, parts: &[(&str, String)]) -> Document {
 /// Returns the table of messages of `docs/clients.md`: a row for each purpose, with the messages of each vocabulary.
 fn message_table() -> String {
     let all = messages::one_for_each_vocabulary();
-    let mut purposes: Vec<&str> = Vec::new();
-    all.iter().for_each(|message| {
-        if !purposes.contains(&message.purpose) {
-            purposes.push(message.purpose);
-        }
-    });
+    let mut seen = BTreeSet::new();
+    let purposes = all.iter().map(|message| message.purpose).filter(|purpose| seen.insert(*purpose));
     let mut table = "| purpose | newer vocabulary | older vocabulary |\n|---|---|---|\n".to_owned();
     for purpose in purposes {
         let cell = |newer| {
             let is_chosen = |it: &&Message| it.purpose == purpose && messages::is_newer(it.identifier) == newer;
-            let chosen = all.iter().filter(is_chosen);
-            let messages: Vec<String> =
-                chosen.map(|message| format!("`{}` `{}`", message.topic, message.payload)).collect();
-            messages.join("<br>")
+            let messages = all.iter().filter(is_chosen).map(|it| format!("`{}` `{}`", it.topic, it.payload));
+            messages.collect::<Vec<_>>().join("<br>")
         };
         table += &format!("| {purpose} | {} | {} |\n", cell(true), cell(false));
     }

@@ -8,24 +8,17 @@ use std::process::Command;
 use super::GATEWAY;
 use super::document::{self, Document, files_at, repository};
 
-/// What a reader takes in within five minutes, in bytes.
-const README_BYTES: usize = 10_000;
-/// The most words of the README and the pages of `docs` together. What is added there replaces something.
-const WORDS: usize = 20_000;
-/// The most words of the page for CI, which a reader takes in before the first job.
-const CI_WORDS: usize = 700;
-
 #[test]
 fn the_pages_are_few_and_the_first_ones_short_and_the_readme_begins_with_two_commands() {
     let documents = document::all();
     let words = |page: &Document| page.text.split_whitespace().count();
     let pages = documents.iter().filter(|page| page.path == "README.md" || page.path.starts_with("docs/"));
     let all: usize = pages.map(words).sum();
-    assert!(all <= WORDS, "the README and docs have {all} words");
+    assert!(all <= 20_000, "the README and docs have {all} words: what is added there is to replace something");
     let of_ci = words(&Document::read("docs/ci.md"));
-    assert!(of_ci <= CI_WORDS, "docs/ci.md has {of_ci} words");
+    assert!(of_ci <= 700, "docs/ci.md has {of_ci} words, which a reader takes in before the first job");
     let readme = Document::read("README.md").text;
-    assert!(readme.len() <= README_BYTES, "README.md has {} bytes", readme.len());
+    assert!(readme.len() <= 10_000, "README.md has {} bytes: more than five minutes", readme.len());
     let mut commands = readme.split("```sh\n").skip(1).map(|block| block.lines().next().unwrap());
     assert_eq!([commands.next(), commands.next()], [Some("cargo run -- demo"), Some("cargo test")]);
 }
@@ -53,7 +46,7 @@ fn links_lead_to_a_file_and_to_a_heading() {
 
 /// Who installs the `.deb` reads the documents in `/usr/share/doc`, and their links lead to files beside them.
 #[test]
-fn the_deb_ships_what_its_documents_link_to() {
+fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operations_names() {
     let manifest = Document::read("Cargo.toml").text;
     let assets: Vec<[&str; 2]> = manifest
         .lines()
@@ -79,6 +72,12 @@ fn the_deb_ships_what_its_documents_link_to() {
         missing.extend(relative_links(&page.text).filter(is_missing).map(|link| format!("{}: {link}", page.path)));
     }
     assert!(missing.is_empty(), "links that lead nowhere in the .deb: {missing:#?}");
+
+    // A second unit on the page would differ from the packaged one sooner or later.
+    let page = Document::read("docs/operations.md").text;
+    assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
+    let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
+    assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
 }
 
 /// Returns the path in the repository of what a page links to, which is the page itself if the link is empty.
@@ -92,15 +91,6 @@ fn beside(page: &str, link: &str) -> String {
         if part == ".." { _ = parts.pop() } else { parts.push(part) }
     }
     parts.join("/")
-}
-
-/// A second unit on the page would differ from the packaged one sooner or later.
-#[test]
-fn the_page_of_operations_names_the_packaged_unit_and_has_no_other() {
-    let page = Document::read("docs/operations.md").text;
-    assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
-    let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
-    assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
 }
 
 /// A program that reads the document, such as a generator of clients, fails at a reference that leads nowhere.

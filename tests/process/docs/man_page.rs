@@ -17,7 +17,8 @@ pub(crate) fn parts(program: &Command) -> [(&'static str, String); 2] {
     let version = env!("CARGO_PKG_VERSION");
     let mut page = format!(".TH ADAPTER\\-GATEWAY 1 {DATE} \"adapter\\-gateway {version}\" \"User Commands\"\n");
     let (summary, _) = program.info.description.split_once(':').unwrap();
-    writeln!(page, ".SH NAME\nadapter\\-gateway \\- {}", roff(&lower_first(summary))).unwrap();
+    let summary = summary[..1].to_lowercase() + &summary[1..];
+    writeln!(page, ".SH NAME\nadapter\\-gateway \\- {}", roff(&summary)).unwrap();
     page += ".SH SYNOPSIS\n";
     for Command { name, info, .. } in program.commands() {
         let words: String = info.positionals.iter().map(|word| format!(".RI [ \"{}\" ]\n", word.name)).collect();
@@ -67,11 +68,6 @@ fn sentence(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     let end = if text.ends_with('.') { "" } else { "." };
     first.to_uppercase() + rest + end
-}
-
-fn lower_first(text: &str) -> String {
-    let (first, rest) = text.split_at(1);
-    first.to_lowercase() + rest
 }
 
 /// Returns the text with what has a meaning in roff escaped (groff_char(7)), and with a line for each sentence.

@@ -88,8 +88,14 @@ pub(crate) fn one_for_each_vocabulary() -> Vec<Message> {
 impl Topic {
     fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
+        // Each with what it adds to the name of its example.
+        let contents: Vec<(String, String)> = match self.content {
+            Content::Any => vec![(String::new(), format!("{:?}", self.text))],
+            Content::OneOf(words) => words.iter().map(|word| (format!("-{word}"), format!("{word:?}"))).collect(),
+            Content::HomeAutomation => SERVICE_CALLS.map(|call| (format!("-{}", call[1]), service_call(call))).into(),
+        };
         for &identifier in &self.identifiers {
-            for (label, content) in self.contents() {
+            for (label, content) in &contents {
                 messages.push(Message {
                     name: format!("{}-{identifier}{label}", self.name.replace('/', "-")),
                     purpose: self.purpose,
@@ -100,15 +106,6 @@ impl Topic {
             }
         }
         messages
-    }
-
-    /// Returns the example values of the content, each with what it adds to the name of its example.
-    fn contents(&self) -> Vec<(String, String)> {
-        match self.content {
-            Content::Any => vec![(String::new(), format!("{:?}", self.text))],
-            Content::OneOf(words) => words.iter().map(|word| (format!("-{word}"), format!("{word:?}"))).collect(),
-            Content::HomeAutomation => SERVICE_CALLS.map(|call| (format!("-{}", call[1]), service_call(call))).into(),
-        }
     }
 }
 

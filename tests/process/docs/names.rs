@@ -17,9 +17,6 @@ const SEARCHED: [&str; 7] = [
     "tests/support",
 ];
 
-/// The most files on the way of a message.
-const FILES: usize = 25;
-
 /// Fails unless all that a cell names exists: files and folders below `root`, and behind a file what it defines. Returns
 /// the number of these definitions.
 fn assert_exists(root: &str, cell: &str) -> usize {
@@ -66,7 +63,7 @@ fn the_way_of_a_message_names_what_exists() {
     let way = design.table("way");
     assert!(way.len() > 10);
     let files: BTreeSet<_> = design.words("way", 1).into_iter().filter(|name| name.ends_with(".rs")).collect();
-    assert!(files.len() <= FILES, "the way of a message has {} files", files.len());
+    assert!(files.len() <= 25, "the way of a message has {} files", files.len());
     way.iter().chain(&design.table("byways")).for_each(|row| _ = assert_exists("src/", row[1]));
 }
 

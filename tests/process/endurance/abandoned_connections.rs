@@ -9,8 +9,6 @@ use crate::support::*;
 const FIRST: usize = 200;
 /// Connections that are abandoned after that, one after the other.
 const ABANDONED: usize = 2_000;
-/// The most clients that wait for a timeout at the same time. An earlier one then closes its connection.
-const WAITING: usize = 100;
 /// Clients that send requests and never read an answer.
 const NOT_READING: usize = 100;
 /// The memory that the gateway may keep: tables of connections that grew, and what the allocator does not give back.
@@ -43,7 +41,7 @@ fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<C
         }
         _ => waiting.push_back(client),
     }
-    if waiting.len() > WAITING {
+    if waiting.len() > 100 {
         drop(waiting.pop_front());
     }
 }

@@ -12,7 +12,7 @@ const TIMEOUTS: [&str; 6] = ["--idle-timeout", "1", "--head-timeout", "1", "--bo
 
 /// What has arrived counts before a deadline that has passed meanwhile: on a kept connection, in a head and in a body.
 #[test]
-fn requests_that_came_while_the_process_was_stopped_are_answered() {
+fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_gives_a_client_time() {
     let gateway = Gateway::serve().arguments(TIMEOUTS).start();
     let request = gateway.request(FINE).bytes();
     // On a machine that holds up the test for a second, a deadline passes before the pause: this is tried again.
@@ -27,13 +27,8 @@ fn requests_that_came_while_the_process_was_stopped_are_answered() {
     for (bytes, client) in &mut clients {
         assert_eq!(status_line(client), "HTTP/1.1 200 OK", "after {bytes} bytes");
     }
-}
 
-/// A client that could send nothing during one pause and a part of a second can go on after another pause.
-#[test]
-fn each_of_several_pauses_gives_a_client_time() {
-    let gateway = Gateway::serve().arguments(TIMEOUTS).start();
-    let request = gateway.request(FINE).bytes();
+    // A client that could send nothing during one pause and a part of a second can go on after another pause.
     // On a machine that holds up the test for a second, the client is late by itself: this is tried again.
     let is_answered = (0..10).any(|_| {
         let mut client = Client::connect(gateway.address());

@@ -8,33 +8,8 @@ use super::traffic::Poster;
 use crate::delivery::stopping::{count, stop_within};
 use crate::support::*;
 
-/// The longest time that a stop may take on an idle machine, with a drain time of a second.
-const STOP: Duration = Duration::from_secs(5);
-
 #[test]
-fn each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {
-    side_by_side(SIDES, |side| {
-        const TIMES: usize = 100;
-        let mut rig = Rig::with_short_queue(side, Duration::ZERO);
-        let staller = rig.subscribed(OWN_TOPIC);
-        let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
-        let posting = Task::start(|over| poster.post_until(over));
-        for _ in 0..TIMES {
-            let stats = rig.gateway.stats();
-            let counted = count(&stats, "published") + count(&stats, "queue_depth");
-            assert_eq!(count(&stats, "accepted"), counted, "{stats}");
-        }
-        rig.gateway.wait_count("queue_depth", 200);
-        let poster = posting.finish();
-        let (_, _, last) = stop_within(&mut rig.gateway, STOP);
-        assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
-        assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
-        drop(staller);
-    });
-}
-
-#[test]
-fn how_late_the_latest_is_told() {
+fn how_late_the_latest_is_told_each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {
     side_by_side(SIDES, |side| {
         let mut rig = Rig::with_short_queue(side, Duration::ZERO);
         // The bus thread answers a peer before it tells how many there are.
@@ -56,7 +31,21 @@ fn how_late_the_latest_is_told() {
         drop(staller);
         eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));
         rig.gateway.wait_count("subscribers", 1);
-        rig.gateway.terminate();
+
+        let staller = rig.subscribed(OWN_TOPIC);
+        let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
+        let posting = Task::start(|over| poster.post_until(over));
+        for _ in 0..100 {
+            let stats = rig.gateway.stats();
+            let counted = count(&stats, "published") + count(&stats, "queue_depth");
+            assert_eq!(count(&stats, "accepted"), counted, "{stats}");
+        }
+        rig.gateway.wait_count("queue_depth", 200);
+        let poster = posting.finish();
+        let (_, _, last) = stop_within(&mut rig.gateway, Duration::from_secs(5));
+        assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
+        assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
+        drop(staller);
     });
 }
 

@@ -8,8 +8,6 @@ use crate::support::*;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// How often the slow link carries something.
-const TICK: Duration = Duration::from_millis(20);
 
 /// Returns a message of the publisher of this number with a payload of so many bytes.
 fn long_message(number: usize, payload_bytes: usize) -> Vec<u8> {
@@ -40,7 +38,7 @@ fn assert_arrive_at_pace<const N: usize>(rig: &Rig, payload_bytes: usize, bytes_
         for ((peer, sent), message) in publishers.iter_mut().zip(&mut sent).zip(&messages) {
             *sent += peer.send_some(&message[*sent..due.clamp(*sent, message.len())]);
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(Duration::from_millis(20));
     }
     let mut arrived = [(); N].map(|()| number(rig.subscriber.next().payload.as_bytes()));
     arrived.sort_unstable();
@@ -66,9 +64,7 @@ fn who_does_not_send_the_rest_of_a_message_goes_and_who_sends_stays() {
     let mut strangers = publishers::<24>(&rig);
     strangers.iter_mut().for_each(|peer| assert!(peer.send(&begun)));
     let mut honest = RawPeer::speaking(rig.publishers(), "PUB");
-    for number in 0..30 {
-        honest.send_all(&long_message(number, MIB - KIB));
-    }
+    (0..30).for_each(|number| honest.send_all(&long_message(number, MIB - KIB)));
     assert_received(&rig, &(0..30).collect::<Vec<_>>());
     rig.assert_gained_less_than(MOST_HELD_KIB, "messages that are not completed");
     assert!(!honest.is_ended());

@@ -5,19 +5,15 @@ use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};
 use crate::support::*;
 
-/// How long a peer that reads nothing tries to send.
-const SEND_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// The answers stand at the ends of frames, also while the gateway is writing messages.
 #[test]
 fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
-    const MESSAGES: u32 = 300;
     side_by_side(SIDES, |side| {
         let rig = Rig::open(side, Transport::Tcp);
         let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, 4_096);
         let mut peer = subscribed(peer, OWN_TOPIC);
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 100_000);
-        for expected in 0..MESSAGES {
+        for expected in 0..300 {
             peer.send_all(&ping(expected.to_string().as_bytes()));
             assert!(poster.post(), "message {expected} is refused");
             assert_eq!(number(&peer.receive_message()[1]), expected);
@@ -47,9 +43,7 @@ fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happe
         other.round_trip();
         other.round_trip();
         assert_eq!(number(&peer.receive_message()[1]), 0);
-        for _ in 0..pings {
-            assert_eq!(peer.receive_pong(), CONTEXT);
-        }
+        (0..pings).for_each(|_| assert_eq!(peer.receive_pong(), CONTEXT));
         rig.gateway.wait_count("subscriptions", 2);
         rig.gateway.post(Message::new("later", "{}").body()).assert_accepted();
         assert_eq!(peer.receive_message()[0], b"later");
@@ -58,50 +52,41 @@ fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happe
     });
 }
 
-/// Answers that nobody reads take a bounded amount of memory. The peer goes on when it reads.
-fn pings_whose_answers_are_not_read(endpoint: &str, socket_type: &str, rig: &mut Rig) {
-    const PINGS: u32 = 1_000;
-    const MOST_BYTES: usize = 64 << 20;
-    let context = [7; 16];
-    let mut peer = RawPeer::connect(endpoint).shaking_hands(socket_type);
-    for _ in 0..PINGS {
-        peer.send_all(&ping(&context));
-    }
-    for _ in 0..PINGS {
-        assert_eq!(peer.receive_pong(), context);
-    }
-    // Much more than that, until the gateway takes no more of it, or drops it.
-    let pings = ping(&context).repeat(10_000);
-    peer.give_up_after(SEND_TIMEOUT);
-    let (mut sent, mut part_at) = (0, 0);
-    while sent < MOST_BYTES {
-        let taken = peer.send_some(&pings[part_at..]);
-        if taken == 0 {
-            break;
-        }
-        part_at = (part_at + taken) % pings.len();
-        sent += taken;
-    }
-    rig.assert_small(&format!("{sent} bytes of PINGs at {endpoint}"));
-    rig.assert_served();
-    // What is left of a PING, and another one, are taken as soon as answers are read.
-    let rest = part_at.next_multiple_of(ping(&context).len());
-    let last = [&pings[part_at..rest], &ping(b"last")].concat();
-    let mut last_at = 0;
-    while last_at < last.len() {
-        last_at += peer.send_some(&last[last_at..]);
-        if last_at < last.len() {
-            peer.read_some(65_536);
-        }
-    }
-    peer.read_until(b"\x04\x09\x04PONGlast");
-}
-
+/// The peer goes on when it reads.
 #[test]
 fn pings_whose_answers_are_not_read_cost_a_bounded_amount() {
+    const PINGS: u32 = 1_000;
+    let context = [7; 16];
     let mut rig = Rig::open(Side::Hub, Transport::Tcp);
     for (endpoint, socket_type) in rig.endpoints().iter().zip(["PUB", "SUB"]) {
-        pings_whose_answers_are_not_read(endpoint, socket_type, &mut rig);
+        let mut peer = RawPeer::speaking(endpoint, socket_type);
+        (0..PINGS).for_each(|_| peer.send_all(&ping(&context)));
+        (0..PINGS).for_each(|_| assert_eq!(peer.receive_pong(), context));
+        // Much more than that, until the gateway takes no more of it, or drops it.
+        let pings = ping(&context).repeat(10_000);
+        peer.give_up_after(Duration::from_millis(500));
+        let (mut sent, mut part_at) = (0, 0);
+        while sent < 64 << 20 {
+            let taken = peer.send_some(&pings[part_at..]);
+            if taken == 0 {
+                break;
+            }
+            part_at = (part_at + taken) % pings.len();
+            sent += taken;
+        }
+        rig.assert_small(&format!("{sent} bytes of PINGs at {endpoint}"));
+        rig.assert_served();
+        // What is left of a PING, and another one, are taken as soon as answers are read.
+        let rest = part_at.next_multiple_of(ping(&context).len());
+        let last = [&pings[part_at..rest], &ping(b"last")].concat();
+        let mut last_at = 0;
+        while last_at < last.len() {
+            last_at += peer.send_some(&last[last_at..]);
+            if last_at < last.len() {
+                peer.read_some(65_536);
+            }
+        }
+        peer.read_until(b"\x04\x09\x04PONGlast");
     }
     rig.assert_unharmed("PINGs whose answers are not read");
 }

@@ -8,21 +8,6 @@ use crate::support::*;
 /// The default of `--max-body`.
 const BODY_BYTES: usize = 1 << 20;
 
-/// Messages that a hub must not pass on.
-fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
-    vec![
-        ("one frame", message(&[b"alone"])),
-        ("three frames", message(&[b"topic", b"{}", b"more"])),
-        ("9,600 frames", message(&vec![&b"frame"[..]; 9_600])),
-        ("200,000 frames", message(&vec![&[b'f'; 200][..]; 200_000])),
-        ("a topic of 1,025 bytes", message(&[&[b't'; 1_025], b"{}"])),
-        ("a payload of a byte more than a body", message(&[b"topic", &[b' '; BODY_BYTES + 1]])),
-        ("a topic of 80 MB", message(&[&vec![b't'; 80_000_000], b"{}"])),
-        ("a payload of 80 MB", message(&[b"topic", &vec![b' '; 80_000_000]])),
-        ("a third frame of 80 MB", message(&[b"topic", b"{}", &vec![b' '; 80_000_000]])),
-    ]
-}
-
 #[test]
 fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
     let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
@@ -33,7 +18,18 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
         rig.subscriber.next_within(PROBE_TIMEOUT)
     });
     let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
-    for (number, (what, bytes)) in refused_messages().into_iter().enumerate() {
+    let refused = [
+        ("one frame", message(&[b"alone"])),
+        ("three frames", message(&[b"topic", b"{}", b"more"])),
+        ("9,600 frames", message(&vec![&b"frame"[..]; 9_600])),
+        ("200,000 frames", message(&vec![&[b'f'; 200][..]; 200_000])),
+        ("a topic of 1,025 bytes", message(&[&[b't'; 1_025], b"{}"])),
+        ("a payload of a byte more than a body", message(&[b"topic", &[b' '; BODY_BYTES + 1]])),
+        ("a topic of 80 MB", message(&[&vec![b't'; 80_000_000], b"{}"])),
+        ("a payload of 80 MB", message(&[b"topic", &vec![b' '; 80_000_000]])),
+        ("a third frame of 80 MB", message(&[b"topic", b"{}", &vec![b' '; 80_000_000]])),
+    ];
+    for (number, (what, bytes)) in refused.into_iter().enumerate() {
         peer.send_all(&bytes);
         peer.round_trip();
         rig.assert_small(what);
@@ -58,9 +54,7 @@ fn a_message_that_never_ends_is_not_kept() {
     let rig = Rig::open(Side::Hub, Transport::Ipc);
     let mut frames = RawPeer::speaking(rig.publishers(), "PUB");
     let part = frame(MORE, &[b'f'; 1_000]).repeat(4_000);
-    for _ in 0..25 {
-        frames.send_all(&part);
-    }
+    (0..25).for_each(|_| frames.send_all(&part));
     frames.round_trip();
     let mut announced: Vec<_> = (0..20).map(|_| RawPeer::speaking(rig.publishers(), "XPUB")).collect();
     for peer in &mut announced {
@@ -102,7 +96,6 @@ fn a_publisher_may_send_the_largest_messages_of_a_gateway() {
 /// libzmq sends its heartbeats between any two frames.
 #[test]
 fn a_publisher_with_heartbeats_is_not_interrupted() {
-    const MESSAGES: u32 = 2_000;
     let rig = Rig::open(Side::Hub, Transport::Tcp);
     let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
     publisher.set_heartbeat_ivl(5).unwrap();
@@ -114,7 +107,7 @@ fn a_publisher_with_heartbeats_is_not_interrupted() {
         subscriber.next_within(PROBE_TIMEOUT)
     });
     let padding = "x".repeat(40_000);
-    for number in 0..MESSAGES {
+    for number in 0..2_000 {
         publisher.send_multipart(["heart", &format!("{number} {padding}")], 0).unwrap();
         let is_probe = |message: &Message| message.payload == "probe";
         let next = std::iter::repeat_with(|| subscriber.next()).find(|message| !is_probe(message)).unwrap();

@@ -3,7 +3,7 @@
 //! whole gateway counts for nobody.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
@@ -22,41 +22,35 @@ const SMALL_BUFFER_BYTES: usize = 16 * 1024;
 /// stop it.
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
-/// Subscribers that are too slow: how many bytes each reads every 100 ms, and whether its receive buffer is the smallest
-/// one, so that few bytes are acknowledged at a time.
-const STOPS: (usize, bool) = (0, false);
-const DRIPS: (usize, bool) = (1_000, false);
-const TRICKLES: (usize, bool) = (100, true);
 
-/// Reads so slowly until it is told to end, and then to the end of the connection. Returns the number of whole messages.
-fn read_little(mut peer: RawPeer, most_bytes: usize, over: &AtomicBool) -> usize {
-    let mut bytes = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
-    while !is_over(over) && Instant::now() < deadline {
-        if most_bytes > 0 {
-            bytes.extend(peer.read_some(most_bytes));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    bytes.extend(peer.read_to_end());
-    whole_messages(&bytes)
-}
-
+/// A case has how many bytes it reads every 100 ms, and whether its receive buffer is the smallest one, so that few bytes
+/// are acknowledged at a time.
 #[test]
 fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
-    let manners = [STOPS, DRIPS, TRICKLES];
+    let manners = [(0, false), (1_000, false), (100, true)];
     let cases = manners.into_iter().flat_map(|manner| SIDES.map(|side| (side, manner, Duration::ZERO)));
     // After a pause, the one that does not read is told from the one that does.
-    let with_pause = (Side::Bind, STOPS, 2 * STALL_TIMEOUT);
+    let with_pause = (Side::Bind, (0, false), 2 * STALL_TIMEOUT);
     side_by_side(cases.chain([with_pause]), |(side, (most_bytes, is_small), paused)| {
         let mut rig = Rig::with_short_queue(side, STALL_TIMEOUT);
         let endpoint = &rig.subscribers;
         let late =
             if is_small { RawPeer::connect_with_receive_buffer(endpoint, 1) } else { RawPeer::connect(endpoint) };
-        let late = subscribed(late, OWN_TOPIC);
+        let mut late = subscribed(late, OWN_TOPIC);
         let name = late.name();
         let lateness = Lateness::watch();
-        let reading = Task::start(move |over| read_little(late, most_bytes, over));
+        // It reads slowly until it is told to end, and then to the end of the connection.
+        let reading = Task::start(move |over| {
+            let (mut bytes, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+            while !is_over(over) && Instant::now() < deadline {
+                if most_bytes > 0 {
+                    bytes.extend(late.read_some(most_bytes));
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            bytes.extend(late.read_to_end());
+            whole_messages(&bytes)
+        });
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let posting = Task::start(|over| poster.post_until(over));
         if !paused.is_zero() {
@@ -138,22 +132,22 @@ fn assert_nobody_is_slow(mut rig: Rig, poster: &Poster, what: &str) {
 fn a_subscriber_with_a_small_window_stays() {
     side_by_side(SIDES, |side| {
         const MESSAGES: u32 = 15 * 8;
-        const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
-        const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
         let rig = Rig::with_short_queue(side, STALL_TIMEOUT);
         let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, SMALL_BUFFER_BYTES);
         let mut peer = subscribed(peer, OWN_TOPIC);
         let reading = Task::start(move |_over| {
             for expected in 0..MESSAGES {
                 assert_eq!(number(&peer.receive_message()[1]), expected);
-                std::thread::sleep(BETWEEN_READS);
+                std::thread::sleep(Duration::from_millis(1_000 / 20));
             }
             peer
         });
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let started = Instant::now();
         for number in 0..MESSAGES {
-            std::thread::sleep((started + number * BETWEEN_POSTS).saturating_duration_since(Instant::now()));
+            std::thread::sleep(
+                (started + number * Duration::from_millis(1_000 / 15)).saturating_duration_since(Instant::now()),
+            );
             assert!(poster.post(), "message {number} is refused");
         }
         let _peer = reading.join();

@@ -12,16 +12,10 @@ use crate::support::*;
 
 /// The environment variable that says how many connections are made to each port.
 const CONNECTIONS: &str = "GUARD_CONNECTIONS";
-/// How many there are without it.
-const DEFAULT_CONNECTIONS: u64 = 2_000;
 /// The environment variable that repeats a storm.
 const SEED: &str = "GUARD_SEED";
 /// Connections at the same time.
 const CLIENTS: u64 = 48;
-/// How long a client waits for an answer, which may never come.
-const READ_TIMEOUT: Duration = Duration::from_millis(5);
-/// How long a client waits until its bytes are taken.
-const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Random {
     /// A frame: one that a real peer sends, or something like it.
@@ -55,9 +49,7 @@ impl Random {
             4 => greeting,
             _ => [greeting, ready].concat(),
         };
-        for _ in 0..self.below(12) {
-            bytes.extend(self.frame());
-        }
+        (0..self.below(12)).for_each(|_| bytes.extend(self.frame()));
         if self.one_in(3) && !bytes.is_empty() {
             for _ in 0..=self.below(3) {
                 let at = self.below(bytes.len());
@@ -77,8 +69,8 @@ fn connect_once(target: SocketAddr, random: &mut Random) -> bool {
     let [_, b, c, d] = (random.next() as u32).to_be_bytes();
     let source = SocketAddr::from(SocketAddrV4::new(Ipv4Addr::new(127, b, c, d.clamp(1, 254)), 0));
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
-    socket.set_write_timeout(Some(WRITE_TIMEOUT)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     if socket.bind(&source.into()).is_err() || socket.connect(&target.into()).is_err() {
         return false;
     }
@@ -108,7 +100,7 @@ fn number(variable: &str) -> Option<u64> {
 /// Makes the connections to one port of a gateway, which must be unharmed then.
 fn storm(what: &str, rig: Rig, endpoint: &str) {
     raise_descriptors();
-    let connections = number(CONNECTIONS).unwrap_or(DEFAULT_CONNECTIONS);
+    let connections = number(CONNECTIONS).unwrap_or(2_000);
     let seed = number(SEED).unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
     println!("{what}: {connections} connections, {SEED}={seed}");
     let target: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();

@@ -144,7 +144,6 @@ fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {
 /// the queue.
 #[test]
 fn a_request_that_is_held_open_stalls_nothing() {
-    const POSTS: usize = 500;
     let rig = Rig::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
     let strangers = strangers();
     let mut held: Vec<_> = strangers.iter().map(|_| RawPeer::connect(&rig.subscribers)).collect();
@@ -152,38 +151,12 @@ fn a_request_that_is_held_open_stalls_nothing() {
         peer.send(bytes);
     }
     let large = Message::new("large", &format!(r#"{{"p":"{}"}}"#, "x".repeat(100_000))).body();
-    for _ in 0..POSTS {
+    for _ in 0..500 {
         // The short queue may be full for a moment.
         eventually("a post is accepted", || (rig.gateway.post(&large).status == 200).then_some(()));
     }
     rig.assert_unharmed("a held request");
     drop(held);
-}
-
-/// A page of another origin that posts this body to the publishers' side of a hub.
-fn page(hub: &str, body: &[u8]) -> String {
-    format!(
-        "<script>const body = new Uint8Array({body:?});\
-         const post = () => fetch('http://{hub}/', {{mode: 'no-cors', method: 'POST', body}}).catch(() => 0);\
-         post().then(post).then(() => fetch('/posted'));</script>"
-    )
-}
-
-/// Serves the page until it reports that it has posted.
-fn serve_page(listener: &TcpListener, page: &str) {
-    for stream in listener.incoming() {
-        let stream: TcpStream = stream.unwrap();
-        let mut request = String::new();
-        let mut reader = BufReader::new(&stream);
-        while reader.read_line(&mut request).is_ok_and(|length| length > 2) {}
-        let body = if request.starts_with("GET / ") { page } else { "" };
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", body.len());
-        // The browser may have gone.
-        let _ = (&stream).write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
-        if request.starts_with("GET /posted") {
-            return;
-        }
-    }
 }
 
 #[test]
@@ -193,10 +166,30 @@ fn a_page_in_chromium_reaches_nobody() {
     }
     let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
     let hub = rig.publishers().strip_prefix("tcp://").unwrap();
-    let page = page(hub, &body_with_message("visual/extensions/command", "{}"));
+    let body = body_with_message("visual/extensions/command", "{}");
+    // A page of another origin that posts this body to the publishers' side of the hub, and reports that it has.
+    let page = format!(
+        "<script>const body = new Uint8Array({body:?});\
+         const post = () => fetch('http://{hub}/', {{mode: 'no-cors', method: 'POST', body}}).catch(() => 0);\
+         post().then(post).then(() => fetch('/posted'));</script>"
+    );
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let served = std::thread::spawn(move || serve_page(&listener, &page));
+    let served = std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream: TcpStream = stream.unwrap();
+            let mut request = String::new();
+            let mut reader = BufReader::new(&stream);
+            while reader.read_line(&mut request).is_ok_and(|length| length > 2) {}
+            let body = if request.starts_with("GET / ") { page.as_str() } else { "" };
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", body.len());
+            // The browser may have gone.
+            let _ = (&stream).write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
+            if request.starts_with("GET /posted") {
+                return;
+            }
+        }
+    });
     let profile = tempfile::tempdir().unwrap();
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);

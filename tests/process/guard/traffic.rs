@@ -5,11 +5,6 @@ use std::sync::atomic::AtomicBool;
 use super::rig::Rig;
 use crate::support::*;
 
-/// Requests that a client sends before it reads their answers.
-const PIPELINE: usize = 8;
-/// The pause of a client that was refused.
-const RETRY_PAUSE: Duration = Duration::from_millis(2);
-
 /// Posts numbered messages of one topic over one connection.
 pub(crate) struct Poster {
     client: Client,
@@ -68,8 +63,8 @@ impl Poster {
     /// Posts messages as fast as they are taken.
     pub(crate) fn post_until(mut self, over: &AtomicBool) -> Self {
         while !is_over(over) {
-            if !self.post_together(PIPELINE) {
-                std::thread::sleep(RETRY_PAUSE);
+            if !self.post_together(8) {
+                std::thread::sleep(Duration::from_millis(2));
             }
         }
         self

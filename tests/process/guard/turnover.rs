@@ -3,9 +3,9 @@
 //! machine, and what they cost is given back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
+use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Transport};
 use super::traffic::{Poster, number, random_subscriptions, with_subscriptions};
 use crate::delivery::stopping::stop_within;
 use crate::support::peer::cancel;
@@ -17,16 +17,10 @@ const PEERS: usize = 250;
 const PREFIXES: usize = 76;
 /// How long the other subscriber is watched beside peers that come and go, there and here.
 const IN_TURNOVER: Duration = Duration::from_secs(4);
-/// How long messages are posted before the stop.
-const BEFORE_STOP: Duration = Duration::from_secs(2);
 /// How much longer another subscriber may wait because of what peers do.
 const MOST_LONGER: Duration = Duration::from_millis(100);
 /// How often a thread of the test or of the gateway may have to wait for a processor between a post and its receipt.
 const WAITS: u32 = 8;
-/// How long a peer waits until its bytes are taken.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a gateway that is told to stop hands messages over.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the subscriptions of each peer, to prefixes of so many random bytes.
 fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
@@ -34,32 +28,30 @@ fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     (0..PEERS).map(|_| random_subscriptions(&mut random, PREFIXES, prefix_bytes)).collect()
 }
 
-/// Lets the peers leave and come back, one after the other. Each stays while the others of this thread come back.
-fn come_and_go(endpoint: &str, peers: &[Vec<u8>], over: &AtomicBool) -> usize {
-    let hello: Vec<Vec<u8>> = peers.iter().map(|bytes| [&handshake("SUB").concat(), &bytes[..]].concat()).collect();
-    let mut connections: Vec<Option<RawPeer>> = hello.iter().map(|_| None).collect();
-    let mut visits = 0;
-    while !is_over(over) {
-        for (connection, hello) in connections.iter_mut().zip(&hello) {
-            if is_over(over) {
-                break;
-            }
-            *connection = None;
-            // The port is closed when the gateway stops.
-            let Ok(mut peer) = RawPeer::try_connect(endpoint) else { continue };
-            peer.give_up_after(WRITE_TIMEOUT);
-            peer.send(hello);
-            visits += 1;
-            *connection = Some(peer);
-        }
-    }
-    visits
-}
-
-/// Starts two threads of peers that come and go.
+/// Starts two threads that let half of the peers leave and come back, one after the other. Each stays while the others of
+/// its thread come back.
 fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
-    let halves = peers.chunks(peers.len().div_ceil(2)).map(|half| (endpoint.to_owned(), half.to_vec()));
-    halves.map(|(endpoint, half)| Task::start(move |over| come_and_go(&endpoint, &half, over))).collect()
+    let come_and_go = |half: &[Vec<u8>]| {
+        let hello = |bytes: &Vec<u8>| [&handshake("SUB").concat(), &bytes[..]].concat();
+        let (endpoint, hellos) = (endpoint.to_owned(), half.iter().map(hello).collect::<Vec<_>>());
+        Task::start(move |over| {
+            let mut connections: Vec<Option<RawPeer>> = hellos.iter().map(|_| None).collect();
+            let mut visits = 0;
+            while !is_over(over) {
+                for (connection, hello) in connections.iter_mut().zip(&hellos).take_while(|_| !is_over(over)) {
+                    *connection = None;
+                    // The port is closed when the gateway stops.
+                    let Ok(mut peer) = RawPeer::try_connect(&endpoint) else { continue };
+                    peer.give_up_after(Duration::from_secs(1));
+                    peer.send(hello);
+                    visits += 1;
+                    *connection = Some(peer);
+                }
+            }
+            visits
+        })
+    };
+    peers.chunks(peers.len().div_ceil(2)).map(come_and_go).collect()
 }
 
 /// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the
@@ -89,35 +81,34 @@ fn assert_hardly_longer(waited: Duration, before: Duration, lateness: &Lateness)
 #[test]
 fn peers_that_come_and_go_hold_nobody_up() {
     for prefix_bytes in [20, 1_000] {
-        side_by_side(SIDES, |side| hold_nobody_up_while_they_come_and_go(side, prefix_bytes));
+        side_by_side(SIDES, |side| {
+            raise_descriptors();
+            let mut rig = Rig::open(side, Transport::Tcp);
+            let peers = subscriptions(prefix_bytes);
+            let endpoint = rig.subscribers.clone();
+            let resting: Vec<_> =
+                peers.iter().map(|bytes| with_subscriptions(RawPeer::connect(&endpoint), bytes)).collect();
+            let other = Rig::open(side, Transport::Tcp);
+            let elsewhere = turnover(&other.subscribers, &peers);
+            let (before, _) = longest_wait(&rig, IN_TURNOVER);
+            elsewhere.into_iter().for_each(|peers| _ = peers.finish());
+            let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
+            drop(resting);
+            rig.gateway.wait_count("subscriptions", 1);
+
+            let lateness = Lateness::watch();
+            let turnover = turnover(&endpoint, &peers);
+            let (in_turnover, most_kib) = longest_wait(&rig, IN_TURNOVER);
+            let visits: usize = turnover.into_iter().map(Task::finish).sum();
+            assert!(visits > PEERS, "only {visits} visits");
+            assert_hardly_longer(in_turnover, before, &lateness);
+            assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
+            rig.gateway.wait_count("subscriptions", 1);
+            eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
+            assert_eq!(subscriptions, (PEERS * PREFIXES + 1) as u64, "subscriptions within the bounds are refused");
+            rig.assert_unharmed("peers that come and go");
+        });
     }
-}
-
-fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
-    raise_descriptors();
-    let mut rig = Rig::open(side, Transport::Tcp);
-    let peers = subscriptions(prefix_bytes);
-    let endpoint = rig.subscribers.clone();
-    let resting: Vec<_> = peers.iter().map(|bytes| with_subscriptions(RawPeer::connect(&endpoint), bytes)).collect();
-    let other = Rig::open(side, Transport::Tcp);
-    let elsewhere = turnover(&other.subscribers, &peers);
-    let (before, _) = longest_wait(&rig, IN_TURNOVER);
-    elsewhere.into_iter().for_each(|peers| _ = peers.finish());
-    let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
-    drop(resting);
-    rig.gateway.wait_count("subscriptions", 1);
-
-    let lateness = Lateness::watch();
-    let turnover = turnover(&endpoint, &peers);
-    let (in_turnover, most_kib) = longest_wait(&rig, IN_TURNOVER);
-    let visits: usize = turnover.into_iter().map(Task::finish).sum();
-    assert!(visits > PEERS, "only {visits} visits");
-    assert_hardly_longer(in_turnover, before, &lateness);
-    assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
-    rig.gateway.wait_count("subscriptions", 1);
-    eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
-    assert_eq!(subscriptions, (PEERS * PREFIXES + 1) as u64, "subscriptions within the bounds are refused");
-    rig.assert_unharmed("peers that come and go");
 }
 
 /// Peers may change their subscriptions as often as they like: no rate is prescribed.
@@ -167,10 +158,10 @@ fn a_stop_in_a_turnover_counts_what_is_lost() {
         let turnover = turnover(&rig.subscribers, &subscriptions(1_000));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
         let started = Instant::now();
-        while started.elapsed() < BEFORE_STOP {
+        while started.elapsed() < Duration::from_secs(2) {
             poster.post_together(8);
         }
-        let (_, written, last) = stop_within(&mut rig.gateway, DRAIN_TIMEOUT + Duration::from_secs(1));
+        let (_, written, last) = stop_within(&mut rig.gateway, Duration::from_secs(2) + Duration::from_secs(1));
         drop(turnover);
         let events = written.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let count = |name: &str| last[name].as_u64().unwrap_or(0);

@@ -9,7 +9,7 @@ use super::client::Connector;
 use crate::support::*;
 
 #[test]
-fn every_kind_of_key_is_served() {
+fn every_kind_of_key_is_served_also_in_one_file_with_a_whole_chain() {
     for (kind, pair) in Pair::kinds() {
         let files = pair.in_files();
         let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https().arguments(files.arguments()));
@@ -20,10 +20,8 @@ fn every_kind_of_key_is_served() {
         let beside = gateway.settings.path().with_file_name("gateway-cert.pem");
         assert!(!beside.exists(), "the gateway made a pair that it does not need");
     }
-}
 
-#[test]
-fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
+    // Both may be in one file, and the whole chain is sent.
     let (pair, next) = (Pair::ec(), Pair::ec());
     let files = pair.in_files();
     std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
@@ -37,8 +35,7 @@ fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
 /// Serves these files, and returns what the log says until the stop.
 fn log_of(arguments: [&str; 4]) -> String {
     let Fixture { mut gateway, subscriber: _bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
-    gateway.terminate();
-    gateway.end().stderr
+    gateway.log_at_the_stop()
 }
 
 #[test]

@@ -13,9 +13,9 @@ const SHORTEST_DELAY: Duration = Duration::from_millis(40);
 const SMALLEST_RECORD: usize = 32;
 
 #[test]
-fn a_large_body_arrives_unchanged() {
+fn requests_and_handshakes_in_records_and_segments_of_any_length_and_in_one_write_are_served() {
     let rig = Rig::start();
-    // The content of each record is different.
+    // A large body arrives unchanged. The content of each record is different.
     let text: String = (0..90_000).map(|number| format!("{number:09} ")).collect();
     let message = Message::new("large", &format!(r#"{{ "text":"{text}"}}"#));
     let mut client = rig.client();
@@ -26,11 +26,7 @@ fn a_large_body_arrives_unchanged() {
     let mut client = rig.connector.with(|config| config.max_fragment_size = Some(500)).client(rig.gateway.address());
     client.exchange(&rig.request(message.body())).assert_accepted();
     assert!(rig.bus.next() == message, "the payload is different");
-}
 
-#[test]
-fn requests_and_handshakes_in_records_and_segments_of_one_byte_and_in_one_write_are_served() {
-    let rig = Rig::start();
     for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
         let mut client = rig.client();
         for byte in request.bytes() {

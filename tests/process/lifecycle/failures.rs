@@ -67,6 +67,7 @@ fn what_refuses_a_start_is_named() {
         (Gateway::serve().arguments(["--listen", &name]), 4, name.clone()),
         (Gateway::serve().arguments(["--listen", address]), 4, address.to_owned()),
         (Gateway::serve().https().arguments(files), 3, files[1].to_owned()),
+        (Gateway::serve().after("export TMPDIR=/proc").bind("ipc://*"), 3, "ipc://*".to_owned()),
         (
             Gateway::serve().only_hub(&one, &other).bind(&other),
             3,

@@ -3,10 +3,6 @@
 mod drain;
 mod endpoints;
 mod failures;
-mod listeners;
-mod log;
-mod parent;
-pub(crate) mod readiness;
-mod running;
-mod stdin;
-mod unread_streams;
+pub(crate) mod running;
+mod streams;
+mod watching;

@@ -38,9 +38,7 @@ fn lines_are_posted_in_order_over_one_connection() {
         let mut fixture = fixture_by(scheme, []);
         let log = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))), 0);
         assert!(log.starts_with("info: 5000 lines accepted in "), "{log}");
-        for number in 1..=LINES {
-            assert_eq!(fixture.subscriber.next(), numbered(number));
-        }
+        (1..=LINES).for_each(|number| assert_eq!(fixture.subscriber.next(), numbered(number)));
         let stats = fixture.gateway.stats();
         assert_eq!(stats["connections_accepted"], 1, "{stats}");
 
@@ -48,9 +46,7 @@ fn lines_are_posted_in_order_over_one_connection() {
         let payload = format!("\"{}\"", "x".repeat(900_000));
         let large: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
         run(send_to(&fixture.gateway, scheme).stdin(file(&large)), 0);
-        for number in 0..8 {
-            assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
-        }
+        (0..8).for_each(|number| assert_eq!(fixture.subscriber.next().topic, format!("t/{number}")));
     }
 }
 
@@ -128,9 +124,7 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     writer.write_all(lines(100).as_bytes()).unwrap();
     eventually("it is announced", || send.transcript().stderr.contains("503 bus-not-connected").then_some(()));
     let subscriber = Subscriber::bound_with(directory, text);
-    for number in 1..=100 {
-        assert_eq!(subscriber.next(), numbered(number));
-    }
+    (1..=100).for_each(|number| assert_eq!(subscriber.next(), numbered(number)));
     drop(writer);
     let Transcript { stderr, .. } = send.finish(0);
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");

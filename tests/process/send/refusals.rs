@@ -28,7 +28,7 @@ fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_kee
 }
 
 #[test]
-fn settings_that_open_no_gateway_are_3() {
+fn settings_that_open_no_gateway_are_3_and_those_with_a_token_alone_are_enough() {
     let settings = SettingsFile::absent();
     let log = run(send_with(&settings).args(["a", "{}"]), 3);
     assert!(log.contains("does not exist; `adapter-gateway enable --settings '"), "{log}");
@@ -41,6 +41,15 @@ fn settings_that_open_no_gateway_are_3() {
         let log = run(send_with(&settings).args(["a", "{}"]), 3);
         assert!(log.starts_with("error: ") && log.contains(reason), "{log}");
     }
+
+    // On another machine than that of the gateway, nothing listens, and a token alone is enough.
+    let fixture = Fixture::start();
+    settings.write(&format!("TOKEN = {:?}\n", token("of-the-test")));
+    let url = format!("http://{}", fixture.gateway.address());
+    run(send_with(&settings).args(["--url", &url, "a", "{}"]), 0);
+    settings.write("");
+    let log = run(send_with(&settings).args(["a", "{}"]), 3);
+    assert!(log.contains("TOKEN is not set") && !log.contains("listen"), "{log}");
 }
 
 /// It names the file in every directory. Without the name, it would edit the user's settings.
@@ -60,21 +69,8 @@ fn the_command_that_switches_the_gateway_on_works_as_printed() {
     assert!(log.contains("no gateway at unix:"), "{log}");
 }
 
-/// On another machine than that of the gateway, nothing listens.
 #[test]
-fn settings_with_a_token_alone_are_enough() {
-    let fixture = Fixture::start();
-    let settings = SettingsFile::absent();
-    settings.write(&format!("TOKEN = {:?}\n", token("of-the-test")));
-    let url = format!("http://{}", fixture.gateway.address());
-    run(send_with(&settings).args(["--url", &url, "a", "{}"]), 0);
-    settings.write("");
-    let log = run(send_with(&settings).args(["a", "{}"]), 3);
-    assert!(log.contains("TOKEN is not set") && !log.contains("listen"), "{log}");
-}
-
-#[test]
-fn no_gateway_is_4() {
+fn no_gateway_is_4_and_usage_errors_are_2_and_show_no_url() {
     let settings = enabled_settings("x");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["http", "https"] {
@@ -83,6 +79,10 @@ fn no_gateway_is_4() {
     }
     let log = run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")), 4);
     assert!(log.contains("error: no gateway at unix:/nonexistent/socket: ") && log.contains("unsent: line 1"), "{log}");
+
+    let url = format!("https://localhost/?token={}", token("x"));
+    let wrong = [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]];
+    wrong.iter().for_each(|arguments| _ = run(send_with(&settings).args(*arguments), 2));
 }
 
 #[test]
@@ -116,14 +116,6 @@ fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
         assert!(log.ends_with("unsent: lines 1-64 and everything behind line 64\n"), "{log}");
     }
     fixture.assert_nothing_more_published();
-}
-
-#[test]
-fn usage_errors_are_2_and_show_no_url() {
-    let settings = enabled_settings("x");
-    let url = format!("https://localhost/?token={}", token("x"));
-    let wrong = [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]];
-    wrong.iter().for_each(|arguments| _ = run(send_with(&settings).args(*arguments), 2));
 }
 
 /// The rest of a body that is too large is not read, and the connection ends.

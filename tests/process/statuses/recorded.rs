@@ -4,23 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use crate::https::client::{Connector, TlsStream};
+use crate::https::client::Connector;
 use crate::https::rig::self_signed_certificate;
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::*;
-
-const TOKEN: &str = "t0ken";
-
-/// Returns the connections, by the options of the gateway that they are meant for.
-fn by_options() -> BTreeMap<Vec<String>, Vec<Recorded>> {
-    let mut all = BTreeMap::<_, Vec<_>>::new();
-    for recorded in FOLDERS.into_iter().flat_map(Recorded::all) {
-        if let Some(options) = options(&recorded) {
-            all.entry(options).or_default().push(recorded);
-        }
-    }
-    all
-}
 
 /// Returns the options for the limits, and none where a state is meant that no option brings about.
 fn options(recorded: &Recorded) -> Option<Vec<String>> {
@@ -82,16 +69,24 @@ fn replay<S: Read + Write>(way: Way, mut client: Client<S>, fixture: &Fixture, r
 
 #[test]
 fn what_the_core_answers_and_publishes_the_program_does_too() {
-    let all = by_options();
+    let mut all = BTreeMap::<_, Vec<_>>::new();
+    for recorded in FOLDERS.into_iter().flat_map(Recorded::all) {
+        if let Some(options) = options(&recorded) {
+            all.entry(options).or_default().push(recorded);
+        }
+    }
     side_by_side([Way::Http, Way::ByteByByte, Way::Https], |way| {
         let mut unauthorized = Vec::new();
         for (options, connections) in &all {
-            let builder = Gateway::serve().token(TOKEN).arguments(options.iter().map(String::as_str));
+            let builder = Gateway::serve().token("t0ken").arguments(options.iter().map(String::as_str));
             let mut fixture = Fixture::of(if way == Way::Https { builder.https() } else { builder });
             let mut answers = Vec::new();
             for connection in connections {
                 answers.extend(match way {
-                    Way::Https => replay(way, tls_client(&fixture.gateway), &fixture, connection),
+                    Way::Https => {
+                        let connector = Connector::trusting_file(&self_signed_certificate(&fixture.gateway));
+                        replay(way, connector.client(fixture.gateway.address()), &fixture, connection)
+                    }
                     Way::Http | Way::ByteByByte => replay(way, fixture.client(), &fixture, connection),
                 });
             }
@@ -107,8 +102,4 @@ fn what_the_core_answers_and_publishes_the_program_does_too() {
         unauthorized.iter_mut().for_each(|answer| answer.fields.retain(|(name, _)| name != "Date"));
         assert!(unauthorized.len() > 20 && unauthorized.iter().all(|answer| *answer == unauthorized[0]));
     });
-}
-
-fn tls_client(gateway: &Gateway) -> Client<TlsStream> {
-    Connector::trusting_file(&self_signed_certificate(gateway)).client(gateway.address())
 }

@@ -236,6 +236,12 @@ impl Gateway {
         self.expect_stopped()
     }
 
+    /// Stops it as [`Self::terminate`] does, and returns its whole log.
+    pub(crate) fn log_at_the_stop(&mut self) -> String {
+        self.terminate();
+        self.end().stderr
+    }
+
     /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
     pub(crate) fn expect_stopped(&mut self) -> Stopped {
         let output = self.finish(0).stdout;
