@@ -110,10 +110,7 @@ impl<'b> CapturedFields<'b> {
     /// Returns whether the field is a non-empty string.
     #[inline]
     pub(super) fn is_name(&self, field: Field) -> bool {
-        match self.get(field) {
-            Given::String(string, _) => !string.raw.is_empty(),
-            _ => false,
-        }
+        matches!(self.get(field), Given::String(string, _) if !string.raw.is_empty())
     }
 
     /// Returns where the object stands in the body.
@@ -135,10 +132,8 @@ impl<'b> CapturedFields<'b> {
 
     /// Returns whether `byte` stands in a string of another field than `field`.
     pub(super) fn any_other_holds(&self, field: Field, byte: u8) -> bool {
-        let Self(given) = self;
-        given.iter().enumerate().any(|(other, given)| match given {
-            Given::String(string, _) => other != field as usize && string.raw.contains(&byte),
-            _ => false,
+        self.0.iter().enumerate().any(|(other, given)| {
+            matches!(given, Given::String(string, _) if other != field as usize && string.raw.contains(&byte))
         })
     }
 
@@ -154,8 +149,7 @@ impl<'b> CapturedFields<'b> {
 
     #[inline]
     pub(super) fn get(&self, field: Field) -> Given<'b> {
-        let Self(given) = self;
-        given.get(field as usize).copied().unwrap_or_default()
+        self.0.get(field as usize).copied().unwrap_or_default()
     }
 }
 

@@ -3,7 +3,7 @@
 //! The pass captures each field that a check may ask for, as the topic may stand behind the payload. It decodes no
 //! string before a check asks for it, and converts no number. Where `serde_json` refuses a body, it tells why.
 
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny};
 
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given};
@@ -22,16 +22,18 @@ impl<'b> MessageReader<'b> {
 
     /// Reads all of the body. Fails where it is not the JSON of an object, nests too deep, or holds a lone surrogate.
     pub(super) fn read(&mut self) -> Result<(), Fault> {
-        let is_json = serde_json::from_str::<IgnoredAny>(utf8(self.body)?).is_ok();
-        let is_object = self.json.peek() == b'{';
-        let read = if is_object { self.members(None) } else { self.json.skip() };
+        let mut serde = serde_json::Deserializer::from_str(utf8(self.body)?);
+        let starts_as_object = self.json.peek() == b'{';
+        // As a map, the outermost object takes no memory. The error for another value would repeat a large string.
+        let is_object = starts_as_object && serde.deserialize_map(IgnoredAny).and_then(|_| serde.end()).is_ok();
+        let read = if starts_as_object { self.members(None) } else { self.json.skip() };
         let read = read.and_then(|()| self.json.end());
-        let agree = is_json == read.is_ok();
+        let agree = is_object == (starts_as_object && read.is_ok());
         debug_assert!(agree || self.json.fault.is_some(), "serde_json and our reader disagree");
         read.map_err(|reason| Fault::not_json(self.body, self.json.at(), reason))?;
         match self.json.fault {
             Some((at, reason)) => Err(Fault::at_offset(None, self.body, at, reason)),
-            None if !(is_json && is_object) => Err(Fault::not_message([""; 0], "the body must be an object")),
+            None if !is_object => Err(Fault::not_message([""; 0], "the body must be an object")),
             None => Ok(()),
         }
     }

@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::super::abridged;
-use super::super::parse::parse_whole;
+use super::super::{abridged, parse_whole};
 use super::properties::document;
 use super::{Check, Rules, accept, not_json, refuse};
 
