@@ -88,8 +88,7 @@ class _Sending:
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
         tasks: list[asyncio.Task[None]] = []
-        # What the loop over the outcomes waits for, the task that takes messages, and the one that works. In Python 3.9,
-        # an event belongs to the loop that runs when it is made.
+        # They belong to the loop that runs when they are made (Python 3.9). The caller and each task wait for one.
         self._news, self._room, self._change = asyncio.Event(), asyncio.Event(), asyncio.Event()
         try:
             await self._work.begin(wait)
@@ -185,8 +184,7 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = Non
 
 
 async def in_thread(work: Callable[[], _Result], discard: Callable[[_Result], object] = lambda _: None) -> _Result:
-    """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself, and
-    `discard` takes the result then."""
+    """Runs this in a thread of its own. If the call is cancelled, that goes on, and `discard` takes its result."""
     future = started(work)
     try:
         return await asyncio.wrap_future(future)

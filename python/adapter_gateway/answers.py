@@ -78,8 +78,7 @@ class AnswerReader:
         self._accepted_data = b""
 
     def receive(self, data: bytes) -> list[tuple[Answer, int]]:
-        """Takes in what arrived. Returns the answers that it completes, in order, and how often each came. Raises
-        `MalformedAnswer`; the connection is of no use then."""
+        """Returns the answers that this completes, in order, and how often each came. Raises `MalformedAnswer`."""
         if self._held:
             data = self._held + data
         found: list[tuple[Answer, int]] = []
@@ -122,7 +121,13 @@ class AnswerReader:
         if status < 200:
             # RFC 9110 section 15.2: an interim answer may come although nobody asked for it.
             return body_at
-        end = body_at + _body_bytes(fields)
+        # The gateway gives each answer its length (RFC 9112 section 6.3). A body without one could be cut off unnoticed.
+        length = fields.get("content-length", "")
+        if "transfer-encoding" in fields or not _LENGTH.match(length):
+            raise MalformedAnswer("an answer has no Content-Length")
+        if int(length) > BODY_BYTES:
+            raise MalformedAnswer("the body of an answer is too large")
+        end = body_at + int(length)
         if end > len(data):
             return None
         options = {option.strip().lower() for option in fields.get("connection", "").split(",")}
@@ -147,14 +152,3 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
         # RFC 9110 section 5.3: repeated fields are one list.
         fields[key] = f"{fields[key]}, {value.strip()}" if key in fields else value.strip()
     return fields
-
-
-def _body_bytes(fields: dict[str, str]) -> int:
-    """Returns the length of the body (RFC 9112 section 6.3)."""
-    # The gateway gives each answer its length. A body that ends with the connection could be cut off unnoticed.
-    length = fields.get("content-length", "")
-    if "transfer-encoding" in fields or not _LENGTH.match(length):
-        raise MalformedAnswer("an answer has no Content-Length")
-    if int(length) > BODY_BYTES:
-        raise MalformedAnswer("the body of an answer is too large")
-    return int(length)

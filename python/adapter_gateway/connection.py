@@ -1,6 +1,5 @@
 """Connections to the gateway, over sockets that never block once they are made, and what `send_many` does on them. What
-takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
-"""
+takes time is a coroutine that is told how to wait, so that a thread and an event loop can run the same steps."""
 
 from __future__ import annotations
 

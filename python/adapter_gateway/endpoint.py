@@ -151,8 +151,7 @@ class Endpoint:
 
 
 def content(topic: str, payload: Payload) -> bytes:
-    """Returns what follows the head of an endpoint in the request that posts a message. Raises `TypeError` or
-    `ValueError` if the message has no form in JSON."""
+    """Returns what follows the head in the request. Raises `TypeError` or `ValueError` for what has no form in JSON."""
     try:
         if isinstance(payload, (str, bytes)):
             given = payload.encode() if isinstance(payload, str) else payload

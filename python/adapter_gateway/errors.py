@@ -27,8 +27,7 @@ class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
     def __init__(self, text: str, message: Optional[Message] = None) -> None:
-        # A server chooses the text in part, and a terminal would obey some of its characters. `OSError`, which some errors
-        # are, takes a second argument for itself.
+        # A server chooses the text in part, and a terminal obeys some of it. `OSError` would take the message, too.
         super().__init__("".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text))
         #: The topic and the payload.
         self.message = message

@@ -1,8 +1,6 @@
 """The messages of one `send_many`: which are to be sent, which wait for their answer, what became of each, and when the
-next attempt is made. Nothing here reads a socket or a clock. The order of the messages is kept: what is sent again is
-sent before what comes behind it, and a message that the gateway refused for the moment is not sent again once one
-behind it was accepted.
-"""
+next attempt is made. Nothing here reads a socket or a clock. What is sent again is sent before what comes behind it,
+and a message that the gateway refused for the moment is not sent again once one behind it was accepted."""
 
 from __future__ import annotations
 
@@ -266,7 +264,7 @@ class Pipeline:
         return True
 
     def renew(self, now: float) -> None:
-        """Once the token is refused, and all answers have come, goes on with another token, or once more with the same one.
+        """Once the token is refused, and all answers have come, goes on with another token, or once more with the same.
         Otherwise the refusal is the outcome of all that comes."""
         if self._sent or (self._denied is None and self.verdict is None):
             return
@@ -298,8 +296,7 @@ class Pipeline:
         self._sent.clear()
 
     def broken(self, written: int, reason: str, now: float) -> None:
-        """Ends the connection, of which the kernel took so many bytes. A request that was not written to its end cannot
-        be complete at the server, and is sent anew."""
+        """Ends the connection, of which the kernel took so many bytes. What was not written to its end is sent anew."""
         if self._is_new and not self.answered:
             self.failed(reason, now)
         sent = self._sent

@@ -126,8 +126,7 @@ class GatewayProcess:
         on_end: Callable[[GatewayProcess], None],
     ) -> None:
         """Starts the process, which inherits the sockets that it is to listen on. `on_event` gets each event, with the
-        lock held. `on_log` gets each line of the log, as a function of the user. `on_end` is called at the end of the
-        thread that reads."""
+        lock held; `on_log`, a function of the user, each line of the log. The thread that reads calls `on_end` last."""
         self._deliveries = deliveries
         self._on_event = on_event
         self._on_log = on_log
@@ -192,8 +191,7 @@ class GatewayProcess:
     def stop(self, timeout_s: float) -> Event:
         """Stops the process, and returns its last event. Raises an error if it ended in another way. A process that
         does not stop is asked once more after this time, and is killed after twice this time."""
-        # The end of standard input asks once. A signal would count as the second request, which ends the process at
-        # once, if a service manager has sent its own to all processes.
+        # A signal would be the second request, which ends the process at once, if a service manager sent one to all.
         self.let_go()
         if not self._wait_for_end(timeout_s):
             # Somebody has a copy of the pipe.

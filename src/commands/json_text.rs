@@ -21,8 +21,10 @@ pub(super) struct JsonStyle {
     pub(super) indented: bool,
 }
 
-pub(super) fn coloured(text: &str, sgr: &str) -> String {
-    format!("\x1b[{sgr}m{text}\x1b[0m")
+impl JsonStyle {
+    pub(super) fn painted(self, text: &str, sgr: &str) -> String {
+        if self.colour { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.into() }
+    }
 }
 
 /// Returns `json`, which is valid JSON, in this style. Unless it is indented, only characters in strings that are not
@@ -101,7 +103,7 @@ impl JsonWriter {
                 escaped.push(c);
             }
         }
-        self.text.push_str(&if self.style.colour { coloured(&escaped, sgr) } else { escaped });
+        self.text.push_str(&self.style.painted(&escaped, sgr));
     }
 
     fn break_line(&mut self) {

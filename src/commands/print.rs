@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
 
-use super::json_text::{self, JsonStyle, coloured};
+use super::json_text::{self, JsonStyle};
 use super::msgpack_text;
 use crate::cli::Colour;
 use crate::message::Encoding;
@@ -46,15 +46,11 @@ impl Printer {
             json_string(payload).into()
         });
         let payload = json_text::styled(&json, self.style);
-        let time = if self.shows_time { self.painted(&clock_time(), TIME_COLOUR) + " " } else { String::new() };
-        let line = format!("{time}{}\t{payload}\n", self.painted(&topic, TOPIC_COLOUR));
+        let time = if self.shows_time { self.style.painted(&clock_time(), TIME_COLOUR) + " " } else { String::new() };
+        let line = format!("{time}{}\t{payload}\n", self.style.painted(&topic, TOPIC_COLOUR));
         let mut stdout = io::stdout().lock();
         stdout.write_all(line.as_bytes())?;
         stdout.flush()
-    }
-
-    fn painted(&self, text: &str, sgr: &str) -> String {
-        if self.style.colour { coloured(text, sgr) } else { text.into() }
     }
 
     /// Says once that `--encoding` does not fit what the publishers send.

@@ -168,10 +168,8 @@ impl Sender {
             self.connect()?;
         }
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        let mut bytes = Vec::new();
         while connection.is_writable && !connection.has_unsent() {
-            bytes.clear();
-            self.pipeline.send(&self.head, &mut bytes);
+            let bytes = self.pipeline.send(&self.head);
             if bytes.is_empty() {
                 break;
             }

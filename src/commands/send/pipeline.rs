@@ -64,12 +64,13 @@ impl Pipeline {
         self.requests.is_empty()
     }
 
-    /// Adds requests that may be sent now to `bytes`: half of the window at most, and none before half of those in
+    /// Returns the requests that are sent now: half of the window at most, and none before half of those in
     /// flight are answered. So one call writes many, and the gateway has one half while the other one is written.
-    pub(super) fn send(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
+    pub(super) fn send(&mut self, head: &[u8]) -> Vec<u8> {
         debug_assert!(self.refused == 0);
+        let mut bytes = Vec::new();
         if self.in_flight > self.window / 2 {
-            return;
+            return bytes;
         }
         let due_at = Some(Instant::now());
         for request in self.requests.range_mut(self.in_flight..).take(self.window.div_ceil(2)) {
@@ -80,6 +81,7 @@ impl Pipeline {
             bytes.extend_from_slice(&request.content);
             self.in_flight += 1;
         }
+        bytes
     }
 
     /// Returns when the oldest request in flight was to be written.
@@ -214,11 +216,7 @@ mod tests {
     fn requests_keep_the_order_of_their_lines_whatever_the_answers() {
         let mut pipeline = Pipeline::new();
         (1..=6).for_each(|line| pipeline.push(line, b"{}".to_vec()));
-        let send = |pipeline: &mut Pipeline| {
-            let mut bytes = Vec::new();
-            pipeline.send(b"", &mut bytes);
-            bytes.len() / b"2\r\n\r\n{}".len()
-        };
+        let send = |pipeline: &mut Pipeline| pipeline.send(b"").len() / b"2\r\n\r\n{}".len();
         assert_eq!(send(&mut pipeline), 6);
         assert_eq!([200, 503, 200, 503].map(|status| pipeline.answered(status)), [1, 2, 3, 4].map(Some));
         pipeline.in_flight = 0;
