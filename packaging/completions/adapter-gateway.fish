@@ -4,7 +4,7 @@ complete -c adapter-gateway -f
 # generated: options
 complete -c adapter-gateway -n __fish_use_subcommand -l version -d 'print the version and exit'
 complete -c adapter-gateway -n __fish_use_subcommand -a serve -d 'Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr. On a terminal it prints the logs alone.'
-complete -c adapter-gateway -n __fish_use_subcommand -a demo -d 'Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each message as a subscriber sees it.'
+complete -c adapter-gateway -n __fish_use_subcommand -a demo -d 'Show everything on one machine, with no adapter: a gateway with a fresh token and a subscriber that prints each message.'
 complete -c adapter-gateway -n __fish_use_subcommand -a listen -d 'Subscribe, and print each message as a line: the topic, a tab, the payload as JSON.'
 complete -c adapter-gateway -n __fish_use_subcommand -a send -d 'Post a message to a gateway, or the lines of standard input: topic, tab, payload. It undoes the escapes of `listen`, and takes the token from the settings file.'
 complete -c adapter-gateway -n __fish_use_subcommand -a enable -d 'Switch the REST API on in the user settings: set OPEN_REST_API, and make a random TOKEN where there is none. Nothing else of the file changes. A gateway that runs follows within a second.'

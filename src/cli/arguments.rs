@@ -194,8 +194,8 @@ impl Default for ServeArguments {
     }
 }
 
-/// Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each
-/// message as a subscriber sees it.
+/// Show everything on one machine, with no adapter: a gateway with a fresh token and a subscriber that prints each
+/// message.
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "demo")]
 pub struct DemoArguments {

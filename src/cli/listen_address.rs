@@ -25,20 +25,20 @@ impl FromStr for ListenAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return match path {
-                "" => Err("a path must follow `unix:`"),
-                // Every process of the machine could connect to an abstract name, which has no mode.
-                _ if path.starts_with('@') => Err("an abstract name is not supported, since it has no permissions"),
-                _ => Ok(Self::Path(path.into())),
-            };
+        match text.split_once(':') {
+            Some(("unix", "")) => Err("a path must follow `unix:`"),
+            // Every process of the machine could connect to an abstract name, which has no mode.
+            Some(("unix", path)) if path.starts_with('@') => {
+                Err("an abstract name is not supported, since it has no permissions")
+            }
+            Some(("unix", path)) => Ok(Self::Path(path.into())),
+            // Those below 3 are the standard streams.
+            Some(("fd", number)) => {
+                let number = digits(number).filter(|number| *number >= 3);
+                number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on")
+            }
+            _ => text.parse().map(Self::Tcp),
         }
-        if let Some(number) = text.strip_prefix("fd:") {
-            // Those below are the standard streams.
-            let number = digits(number).filter(|number| *number >= 3);
-            return number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on");
-        }
-        text.parse().map(Self::Tcp)
     }
 }
 

@@ -55,10 +55,8 @@ impl Arguments {
             let version = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
             return Err(EarlyExit::Help(version.into()));
         }
-        let missing = || {
-            EarlyExit::Usage("a command is missing: serve, demo, listen, send, enable or disable; see --help".into())
-        };
-        parsed.command.ok_or_else(missing)
+        let missing = "a command is missing: serve, demo, listen, send, enable or disable; see --help";
+        parsed.command.ok_or_else(|| EarlyExit::Usage(missing.into()))
     }
 }
 

@@ -16,8 +16,7 @@ pub(super) fn digits<T: FromStr>(text: &str) -> Option<T> {
 /// Returns a whole number from 1 to `MAX`. That of a limit is far above the values of any use, so that a mistyped number
 /// is an error, and far below the range of the integers, so that no sum overflows.
 pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {
-    let count = digits(text).filter(|count| (1..=MAX).contains(count));
-    count.ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
+    digits(text).filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
 }
 
 /// Returns a [`count`] of what is held in memory.

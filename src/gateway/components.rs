@@ -83,9 +83,8 @@ impl Components {
         }
     }
 
-    /// Waits until nothing more can come (`undone`), answers the requests in flight, hands every accepted message over,
-    /// and returns the counters at the end. All of it takes `timeout` at most, and a second signal to stop ends it at
-    /// once. Also returns whether one came.
+    /// Waits until nothing more can come (`undone`), answers the requests in flight, and hands every accepted message
+    /// over, for `timeout` at most or until a second signal to stop. Returns the counters, and whether that came.
     pub(super) async fn stop(self, undone: impl Future, timeout: Duration, signals: &mut Signals) -> (Stats, bool) {
         let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
         let for_bus = BUS_DRAIN.min(timeout / 2);

@@ -47,12 +47,10 @@ impl Failure {
 
     /// Returns the failure of a write to standard output; none where its reader has closed it and wants no more.
     pub fn of_output(written: io::Result<()>) -> Result<(), Self> {
-        match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Self::cannot("write to standard output")(error))
-            }
-            _ => Ok(()),
-        }
+        written.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(Self::cannot("write to standard output")(error)),
+        })
     }
 
     pub(crate) fn listen(error: &io::Error) -> Self {

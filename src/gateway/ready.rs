@@ -1,6 +1,6 @@
 //! Reports when a message that is posted is taken, and when no longer.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -60,20 +60,17 @@ impl ReadyReporter {
 
     /// Returns whether the gateway does not listen, for this reason.
     pub(super) fn is_off(&self, reason: &str) -> bool {
-        self.lock().not_listening.as_deref() == Some(reason)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.not_listening.as_deref() == Some(reason)
     }
 
     pub(super) fn bus_changed(&self) {
         self.update(ReadyState::ask_bus);
     }
 
-    fn lock(&self) -> MutexGuard<'_, ReadyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.
     fn update(&self, change: impl FnOnce(&mut ReadyState)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
         let not_ready = state.not_listening.as_deref().or(bus_disconnected);

@@ -127,7 +127,6 @@ impl LoggedTopics {
         let noted = RwLock::<NotedTopics>::default();
         let note = move |topic: &str| {
             // A worker waits for no other one: what is not noted now is noted with the next message of the topic.
-            // Nearly always the topic was noted before, and reading excludes nobody.
             if noted.try_read().is_ok_and(|noted| noted.is_new(topic.as_bytes()))
                 && let Ok(mut noted) = noted.try_write()
             {

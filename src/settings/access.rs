@@ -7,9 +7,6 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::terms::token::Token;
 
-/// The number of random bytes in a token or a name. Nobody can guess 16 of them, and a person can still read them.
-const RANDOM_BYTES: usize = 16;
-
 /// The meaning of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -50,9 +47,10 @@ impl DisabledReason {
     }
 }
 
-/// Returns random bytes in hexadecimal digits, which a URL takes as they are, or the error of a kernel that has none.
+/// Returns a token or a name: 16 random bytes, which nobody can guess, in hexadecimal digits, which a URL takes as they
+/// are. Fails where the kernel has none.
 pub(crate) fn random_hex() -> Result<String, Errno> {
-    let mut bytes = [0; RANDOM_BYTES];
+    let mut bytes = [0; 16];
     // The kernel gives up to 256 bytes at once, or none.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -16,8 +16,7 @@ pub(crate) const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct SettingsReading {
-    /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed. A file that does
-    /// not exist disables the entrance.
+    /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed.
     pub(crate) access: Result<Access, String>,
     /// `None` if there is no file.
     pub(crate) version: Option<FileVersion>,

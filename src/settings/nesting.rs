@@ -12,13 +12,11 @@ use super::fault::SettingsFault;
 /// How many brackets may be open at once. CPython's tokenizer has the same limit (`MAXLEVEL`).
 const MAX_BRACKETS: usize = 200;
 
-/// How many blocks may be open at once. CPython's tokenizer has the same limit (`MAXINDENT` less the level of the
-/// module).
+/// How many blocks may be open at once. CPython's tokenizer has the same limit (`MAXINDENT`, one of which is the module).
 const MAX_BLOCKS: usize = 99;
 
-/// How many operators and keywords may apply to one another, as the dots of `a.b.c` do. CPython 3.11 refuses a little
-/// fewer than 3,000. A tree of 500 operators, within as many blocks as are allowed, takes less than 1 MiB of stack in a
-/// build without optimization, which is half of what a thread has by default.
+/// How many operators and keywords may apply to one another, as the dots of `a.b.c` do. CPython 3.11 refuses some 3,000.
+/// A tree of 500, within as many blocks as are allowed, takes half a thread's stack in a build without optimization.
 const MAX_OPERATORS: usize = 500;
 
 /// Refuses a text whose syntax tree could be deeper than the limits allow together.
@@ -26,8 +24,7 @@ pub(super) fn check(text: &str) -> Result<(), SettingsFault> {
     if !is_too_deep(text) {
         return Ok(());
     }
-    // The lexer gives the kinds of tokens and not their places. A binary search over the prefixes of the text finds the
-    // character that makes it too deep.
+    // The lexer gives no places. A binary search over the prefixes finds the character that makes the text too deep.
     let ends: Vec<usize> = text.char_indices().map(|(start, c)| start + c.len_utf8()).collect();
     let too_deep = ends.partition_point(|&end| !text.get(..end).is_some_and(is_too_deep));
     let start = too_deep.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
@@ -103,8 +100,7 @@ impl Nesting {
     }
 }
 
-/// Returns whether a token does not nest. All other tokens count, also in a wrong place: the parser recovers from
-/// errors, and a closing bracket without its opening one may begin an element of what is open.
+/// Returns whether a token does not nest. All others count, also in a wrong place: the parser recovers from errors.
 fn is_operand(kind: TokenKind) -> bool {
     kind.is_trivia()
         || kind.is_singleton()

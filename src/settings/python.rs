@@ -13,8 +13,7 @@ use super::fault::{CANNOT_ASSIGN, SettingsFault};
 use super::{encoding, nesting};
 use crate::terms::token::Token;
 
-/// The largest settings file. Such files have a few kilobytes. The parser takes about fifty times the size of the text
-/// in memory, so this limit keeps it to some tens of megabytes for a moment.
+/// The largest settings file, which usually has a few kilobytes. The parser takes some fifty times its size in memory.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Returns what the bytes of a settings file say, or a [`SettingsFault`] for a file that Python's parser would refuse,
@@ -25,8 +24,7 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, false)
 }
 
-/// Parses as [`parse`] does, for a client. The file may be a copy that has the token alone, on another machine than
-/// that of the gateway.
+/// Parses as [`parse`] does, for a client. On another machine, the file may be a copy that has the token alone.
 pub(crate) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, true)
 }
@@ -62,8 +60,7 @@ pub(super) fn parsed(source: &[u8]) -> Result<(String, Parsed<ModModule>), Setti
     Ok((text, module))
 }
 
-/// Returns the line and the kind of the value of `OPEN_REST_API`, if it is another literal than `True` and `False`. The
-/// kind is in words of the program: a text of the file could be the token.
+/// Returns the line and the kind of the value of `OPEN_REST_API`, if it is another literal than `True` and `False`.
 fn other_literal(text: &str, value: &Expr) -> Result<Option<(usize, &'static str)>, SettingsFault> {
     let fault = |what| SettingsFault::at(text, value.start(), what);
     let what = match value {
