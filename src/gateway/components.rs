@@ -45,10 +45,8 @@ impl Components {
         ready: &Arc<ReadyReporter>,
         note_unknown: &TopicSink,
     ) -> Result<Self, Failure> {
-        let starting = {
-            let (config, emit, ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
-            on_thread("start", move || start_bus(&config, &emit, &ready))
-        };
+        let (for_bus, bus_emit, bus_ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
+        let starting = on_thread("start", move || start_bus(&for_bus, &bus_emit, &bus_ready));
         let started = starting.map_err(Failure::cannot("start a thread"))?.await;
         let bus = Arc::new(started.map_err(Failure::configuration)?.map_err(Failure::configuration)?);
         report_bound(&bus, config.bus.hub.is_some(), emit);

@@ -52,19 +52,19 @@ impl Signals {
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;
         let stdin = config.watch_stdin.then(|| on_thread("stdin", || read_to_end(&io::stdin()))).transpose();
         let stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
-        let stops_at_hangup = config.stops_at_hangup;
         let hangup = SignalKind::hangup();
-        let at_hangup = if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload };
-        let mut actions = vec![
+        let hangup = match config.stops_at_hangup {
+            true if is_ignored(hangup.as_raw_value()) => None,
+            true => Some((hangup, SignalAction::Stop)),
+            false => Some((hangup, SignalAction::Reload)),
+        };
+        let actions = [
             (SignalKind::terminate(), SignalAction::Stop),
             (SignalKind::interrupt(), SignalAction::Stop),
             (SignalKind::user_defined1(), SignalAction::PrintStatsAndSubscriptions),
             (SignalKind::user_defined2(), SignalAction::PrintStats),
         ];
-        if !(stops_at_hangup && is_ignored(hangup.as_raw_value())) {
-            actions.push((hangup, at_hangup));
-        }
-        let actions = actions.into_iter().map(|(kind, action)| Ok((signal(kind)?, action)));
+        let actions = actions.into_iter().chain(hangup).map(|(kind, action)| Ok((signal(kind)?, action)));
         let actions = actions.collect::<io::Result<_>>().map_err(Failure::cannot("handle signals"))?;
         Ok(Self { actions, parent, stdin })
     }
@@ -106,10 +106,8 @@ async fn next_of(actions: &mut [(Signal, SignalAction)], first: usize) -> Signal
 }
 
 pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => pending().await,
-    }
+    let Some(future) = future else { return pending().await };
+    future.await
 }
 
 /// Reads and drops until the end, or until an error that will not pass. The stream may be a file, or a terminal that
