@@ -122,8 +122,8 @@ pub struct EndpointCounters {
 }
 
 impl Inbox {
-    /// Returns an inbox whose queue has these limits. Messages go to the endpoints that are `bound`, which always count as
-    /// connected, and to those that are `dialled`, none of which is connected.
+    /// Returns an inbox whose queue has these limits. Messages go to the endpoints that are `bound`, which always count
+    /// as connected, and to those that are `dialled`, none of which is connected.
     pub fn new(limits: &Limits, waker: Arc<Waker>, bound: Vec<Endpoint>, dialled: Vec<Endpoint>) -> Self {
         let state = |connected| move |endpoint| EndpointCounters { endpoint, connected, reconnects: 0 };
         let endpoints = bound.into_iter().map(state(true)).chain(dialled.into_iter().map(state(false))).collect();

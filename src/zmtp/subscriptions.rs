@@ -34,8 +34,8 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`. Returns whether it did not subscribe
-    /// to that prefix yet. Whatever others subscribe to, its first prefix is accepted.
+    /// Subscribes the subscriber at `place` to all topics that begin with `prefix`. Returns whether it did not
+    /// subscribe to that prefix yet. Whatever others subscribe to, its first prefix is accepted.
     ///
     /// # Errors
     /// Returns a fault, and changes nothing, if the prefix is beyond a bound.

@@ -98,7 +98,7 @@ impl Listeners {
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(error) if is_of_connection(error) => {}
             Err(error) => {
-                // The kernel says so also where nobody waits. A peer that waits gets the spare descriptor, and is refused.
+                // The kernel says so also where nobody waits. A peer that waits is refused with the spare descriptor.
                 self.spare = None;
                 let refused = accept_with(&listener.socket, SocketFlags::CLOEXEC).map(drop);
                 self.spare = spare();

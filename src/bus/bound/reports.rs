@@ -78,7 +78,7 @@ pub(in crate::bus) struct PeerReports {
 }
 
 impl PeerReports {
-    /// Counts what somebody at a listener does. Returns whether it is logged, too: not if that was done a short time ago.
+    /// Counts what somebody at a listener does, and logs it unless it was logged just before. Returns whether it did.
     pub(super) fn report(
         &mut self,
         excess: &Excess,

@@ -1,4 +1,4 @@
-//! The peers of bound endpoints, and one turn of the loop for them, which works for each peer only so much, in rotation.
+//! The peers of bound endpoints, and a turn of the loop for them, which works for each only so much, in rotation.
 
 mod inbound;
 

@@ -1,6 +1,6 @@
-//! The `unsafe` code of the bus. The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would
-//! lose the message, and it cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it does not
-//! know, such as `ENOTDIR`. `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
+//! The `unsafe` code of the bus. The `Message` of the zmq crate is consumed by a send that fails, so back-pressure
+//! would lose the message, and it cannot lie in a part of a buffer. The crate's `connect` panics on an errno that it
+//! does not know, such as `ENOTDIR`. `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
 
 #![allow(unsafe_code)]
 

@@ -31,7 +31,7 @@ const BATCH_ENTRIES: usize = 4_096;
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
-/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Others wait that long.
+/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Others wait so long.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
 
 /// What a message of a publisher counts beside its bytes, in bytes: its entry of the log, and the allocator's part.

@@ -29,7 +29,7 @@ pub enum PeerEvent<'b> {
     Greeting(SocketRole),
     /// Its handshake is done, and its socket type fits.
     Ready,
-    /// It wants what begins with this prefix, of which more than [`MAX_TOPIC_BYTES`] may be cut. It may send this twice.
+    /// It wants what begins with this prefix, perhaps twice. One of more than [`MAX_TOPIC_BYTES`] may be cut.
     Subscribe(&'b [u8]),
     /// It no longer wants what begins with this prefix, which may be cut as well.
     Cancel(&'b [u8]),
