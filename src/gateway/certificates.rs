@@ -53,14 +53,14 @@ impl WatchedCertificate {
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
         let loaded = match read(&self.source, watchdog, &mut self.closes_key) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
-                let ([path, _key], reason) = (self.source.files(), "the certificate has expired".into());
-                return self.take_notices(vec![CertificateNotice::Rejected { path, reason }]);
+                let [path, _key] = self.source.files();
+                Err(CertificateError::of_content(&path, "the certificate has expired"))
             }
+            loaded => loaded,
+        };
+        let loaded = match loaded {
             Ok(loaded) => loaded,
-            Err(error) => {
-                let (path, reason) = (error.path, error.reason);
-                return self.take_notices(vec![CertificateNotice::Rejected { path, reason }]);
-            }
+            Err(error) => return self.take_notices(vec![CertificateNotice::Rejected(error)]),
         };
         let made = made_or_renewed(&loaded.notices);
         self.take_notices(loaded.notices);
@@ -83,10 +83,8 @@ impl WatchedCertificate {
                 CertificateNotice::Made { .. } => log(format_args!("{notice}")),
                 _ => warning(format_args!("{notice}")),
             }
-            if let CertificateNotice::NotRenewed { path, reason } | CertificateNotice::Rejected { path, reason } =
-                notice
-            {
-                self.emit_event(CertificateState::Rejected, path, Some(reason));
+            if let CertificateNotice::NotRenewed(error) | CertificateNotice::Rejected(error) = notice {
+                self.emit_event(CertificateState::Rejected, &error.path, Some(&error.reason));
             }
         }
         self.notices = notices;

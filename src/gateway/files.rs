@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
+use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
@@ -60,7 +61,7 @@ pub(super) enum FileNews {
 /// made.
 pub(super) struct Files {
     /// Asks the threads to read everything again. If that was asked already, once is enough.
-    pub(super) reload: Arc<watch::Sender<()>>,
+    pub(super) reload: Arc<Sender<()>>,
     news: UnboundedReceiver<FileNews>,
     watchdog: Arc<Watchdog>,
     ended: oneshot::Receiver<()>,
@@ -69,22 +70,14 @@ pub(super) struct Files {
 impl Files {
     /// Starts the thread of the settings. The first news are those of the start.
     pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: EventSink) -> Result<Self, Failure> {
-        let watchdog = Arc::new(Watchdog::new().map_err(Failure::cannot("create a timer"))?);
-        let (reload, reloads) = watch::channel(());
+        let (reload, reloads) = channel(());
         let (sender, news) = unbounded_channel();
+        let follower = Follower::new(reloads, sender.clone())?;
+        let watchdog = Arc::clone(&follower.watchdog);
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
         let (certificate, listeners) = (None, ListenState::None);
-        let thread = SettingsThread {
-            config,
-            settings,
-            certificate,
-            listeners,
-            watchdog: Arc::clone(&watchdog),
-            emit,
-            news: sender.clone(),
-            reloads,
-        };
-        let ended = follow_on_thread("settings", sender, thread.follow())?;
+        let thread = SettingsThread { config, settings, certificate, listeners, emit, follower };
+        let ended = on_event_loop("settings", sender, thread.follow())?;
         Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
     }
 
@@ -105,56 +98,56 @@ impl Files {
     }
 }
 
-/// Runs a thread that follows files, on an event loop of its own. A failure of it ends the run.
-fn follow_on_thread(
+/// What a thread that follows files has.
+struct Follower {
+    watchdog: Arc<Watchdog>,
+    reloads: Receiver<()>,
+    news: UnboundedSender<FileNews>,
+}
+
+impl Follower {
+    /// The runtime that this is called in waits for what is overdue.
+    fn new(reloads: Receiver<()>, news: UnboundedSender<FileNews>) -> Result<Self, Failure> {
+        let watchdog = Arc::new(Watchdog::new().map_err(Failure::cannot("create a timer"))?);
+        Ok(Self { watchdog, reloads, news })
+    }
+
+    /// The watch starts before anything is read, so that no later change is missed.
+    fn watch(&self, paths: impl IntoIterator<Item = PathBuf>, interval: Duration) -> Result<Watch, Failure> {
+        let watch = Watch::start(paths, interval, |path| self.watchdog.begin(path.display()));
+        watch.map_err(Failure::cannot("create a timer"))
+    }
+
+    /// Resolves when it is time for the next look at the files. Returns whether it was asked for; `None` when the thread is
+    /// to end. Cancel-safe.
+    async fn next_look(&mut self, watch: &mut Watch) -> Option<bool> {
+        self.watchdog.rest();
+        let is_asked = tokio::select! {
+            asked = self.reloads.changed() => asked.map(|()| true).ok()?,
+            () = watch.changed() => false,
+        };
+        watch.renew(|path| self.watchdog.begin(path.display()));
+        Some(is_asked)
+    }
+
+    fn tell(&self, news: FileNews) {
+        // The main thread may have ended.
+        let _ = self.news.send(news);
+    }
+}
+
+/// Runs a thread on an event loop of its own. A failure of it ends the run.
+fn on_event_loop(
     name: &str,
     news: UnboundedSender<FileNews>,
-    follow: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    body: impl Future<Output = Result<(), Failure>> + Send + 'static,
 ) -> Result<oneshot::Receiver<()>, Failure> {
     let body = move || {
         let runtime = event_loop().map_err(Failure::cannot("create an event loop"));
-        if let Err(failure) = runtime.and_then(|runtime| runtime.block_on(follow)) {
-            // The main thread may have ended.
-            let _ = news.send(FileNews::Failed(failure));
-        }
+        let ended = runtime.and_then(|runtime| runtime.block_on(body));
+        ended.unwrap_or_else(|failure| drop(news.send(FileNews::Failed(failure))));
     };
     on_thread(name, body).map_err(Failure::cannot("start a thread"))
-}
-
-/// Tells a thread when it is to look at its files.
-struct Looks {
-    watch: Watch,
-    watchdog: Arc<Watchdog>,
-    reloads: watch::Receiver<()>,
-}
-
-impl Looks {
-    /// The watch starts before anything is read, so that no later change is missed.
-    fn start(
-        paths: impl IntoIterator<Item = PathBuf>,
-        interval: Duration,
-        watchdog: &Arc<Watchdog>,
-        reloads: watch::Receiver<()>,
-    ) -> Result<Self, Failure> {
-        let watch = Watch::start(paths, interval, |path| watchdog.begin(path.display()));
-        let watch = watch.map_err(Failure::cannot("create a timer"))?;
-        Ok(Self { watch, watchdog: Arc::clone(watchdog), reloads })
-    }
-
-    /// Resolves when it is time for the next look. Returns whether it was asked for; `None` when the thread is to end.
-    /// Cancel-safe.
-    async fn next(&mut self) -> Option<bool> {
-        self.watchdog.rest();
-        let is_asked = tokio::select! {
-            asked = self.reloads.changed() => {
-                asked.ok()?;
-                true
-            }
-            () = self.watch.changed() => false,
-        };
-        self.watch.renew(|path| self.watchdog.begin(path.display()));
-        Some(is_asked)
-    }
 }
 
 /// The end of the thread that has the certificate.
@@ -168,25 +161,21 @@ struct CertificateThread {
 
 impl CertificateThread {
     /// The thread ends when nobody can ask for a reload any more.
-    fn start(
-        source: CertificateSource,
-        emit: EventSink,
-        news: UnboundedSender<FileNews>,
-        reloads: watch::Receiver<()>,
-    ) -> Result<Self, Failure> {
-        let watchdog = Arc::new(Watchdog::new().map_err(Failure::cannot("create a timer"))?);
+    fn start(source: CertificateSource, emit: EventSink, of_settings: &Follower) -> Result<Self, Failure> {
+        let news = of_settings.news.clone();
+        let mut follower = Follower::new(of_settings.reloads.clone(), news.clone())?;
+        let watchdog = Arc::clone(&follower.watchdog);
         let (sender, loaded) = oneshot::channel();
-        let for_thread = Arc::clone(&watchdog);
         let follow = async move {
-            let mut looks = Looks::start(source.files(), CERTIFICATE_INTERVAL, &for_thread, reloads)?;
-            let mut certificate = WatchedCertificate::load(source, &for_thread, &emit)?;
+            let mut watch = follower.watch(source.files(), CERTIFICATE_INTERVAL)?;
+            let mut certificate = WatchedCertificate::load(source, &follower.watchdog, &emit)?;
             let _ = sender.send(Arc::clone(&certificate.acceptor));
-            while looks.next().await.is_some() {
-                certificate.reload(&for_thread);
+            while follower.next_look(&mut watch).await.is_some() {
+                certificate.reload(&follower.watchdog);
             }
             Ok(())
         };
-        follow_on_thread("certificate", news, follow)?;
+        on_event_loop("certificate", news, follow)?;
         Ok(Self { acceptor: None, loaded: Some(loaded), watchdog })
     }
 
@@ -216,10 +205,8 @@ struct SettingsThread {
     /// `None` until a certificate is needed.
     certificate: Option<CertificateThread>,
     listeners: ListenState,
-    watchdog: Arc<Watchdog>,
     emit: EventSink,
-    news: UnboundedSender<FileNews>,
-    reloads: watch::Receiver<()>,
+    follower: Follower,
 }
 
 impl SettingsThread {
@@ -230,8 +217,7 @@ impl SettingsThread {
     }
 
     async fn follow_settings(&mut self) -> Result<(), Failure> {
-        let (paths, reloads) = (self.settings.path.clone(), self.reloads.clone());
-        let mut looks = Looks::start(paths, SETTINGS_INTERVAL, &self.watchdog, reloads)?;
+        let mut watch = self.follower.watch(self.settings.path.clone(), SETTINGS_INTERVAL)?;
         self.read_settings(true);
         // The user's files are checked now. A self-signed certificate is made once the settings open the API.
         if matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
@@ -241,7 +227,7 @@ impl SettingsThread {
         }
         loop {
             let is_forced = tokio::select! {
-                look = looks.next() => match look {
+                look = self.follower.next_look(&mut watch) => match look {
                     Some(is_forced) => is_forced,
                     None => return Ok(()),
                 },
@@ -253,7 +239,7 @@ impl SettingsThread {
                 silence = or_never(self.certificate.as_mut().map(CertificateThread::next)) => {
                     match silence {
                         Some(silence) if matches!(self.listeners, ListenState::Open(_)) => {
-                            self.tell(FileNews::Overdue(silence));
+                            self.follower.tell(FileNews::Overdue(silence));
                         }
                         _ => self.apply()?,
                     }
@@ -262,25 +248,20 @@ impl SettingsThread {
             };
             if let Some(change) = self.read_settings(is_forced) {
                 self.apply()?;
-                self.tell(FileNews::Settings(change));
+                self.follower.tell(FileNews::Settings(change));
             }
         }
     }
 
-    fn tell(&self, news: FileNews) {
-        // The main thread may have ended.
-        let _ = self.news.send(news);
-    }
-
     fn read_settings(&mut self, is_forced: bool) -> Option<SettingsChange> {
-        self.watchdog.begin(self.settings.path.as_ref()?.display());
+        self.follower.watchdog.begin(self.settings.path.as_ref()?.display());
         self.settings.read_again(is_forced)
     }
 
     fn load_certificate(&mut self) -> Result<(), Failure> {
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
-            let (source, emit) = (source.clone(), Arc::clone(&self.emit));
-            self.certificate = Some(CertificateThread::start(source, emit, self.news.clone(), self.reloads.clone())?);
+            let emit = Arc::clone(&self.emit);
+            self.certificate = Some(CertificateThread::start(source.clone(), emit, &self.follower)?);
         }
         Ok(())
     }
@@ -291,7 +272,7 @@ impl SettingsThread {
         let token = match self.settings.token() {
             Ok(token) => token.clone(),
             Err(reason) => {
-                self.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
+                self.follower.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
                 self.close();
                 return Ok(());
             }
@@ -302,7 +283,7 @@ impl SettingsThread {
             Some(CertificateThread { acceptor: Some(acceptor), .. }) => Some(Arc::clone(acceptor)),
             Some(CertificateThread { watchdog, .. }) => {
                 if let Some(silence) = watchdog.silence() {
-                    self.tell(FileNews::Off(silence, None));
+                    self.follower.tell(FileNews::Off(silence, None));
                 }
                 return Ok(());
             }
@@ -314,7 +295,7 @@ impl SettingsThread {
                 Ok(listening) => self.listeners = ListenState::Open(Arc::new(listening)),
                 Err(error) if is_taken(&error) && now < until => {
                     if let ListenState::None = self.listeners {
-                        self.tell(FileNews::Taken(error));
+                        self.follower.tell(FileNews::Taken(error));
                     }
                     self.listeners = ListenState::Taken(until);
                 }
@@ -322,7 +303,7 @@ impl SettingsThread {
             }
         }
         if let ListenState::Open(listening) = &self.listeners {
-            self.tell(FileNews::Open(token, Arc::clone(listening), tls));
+            self.follower.tell(FileNews::Open(token, Arc::clone(listening), tls));
         }
         Ok(())
     }
@@ -332,14 +313,14 @@ impl SettingsThread {
         if let ListenState::Open(listening) = std::mem::replace(&mut self.listeners, ListenState::None)
             && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
         {
-            self.watchdog.begin(path);
+            self.follower.watchdog.begin(path);
             listening.remove_files();
         }
     }
 
     /// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
     fn listen(&self) -> io::Result<Listening> {
-        let begin = |address: &BoundAddress| self.watchdog.begin(address);
+        let begin = |address: &BoundAddress| self.follower.watchdog.begin(address);
         let targets = &self.config.listen;
         let listened = Listening::bind(targets, begin);
         if !self.config.any_port || !listened.as_ref().is_err_and(is_taken) {

@@ -18,7 +18,7 @@ use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 
 /// What the workers are to do.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub enum Mode {
     /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
@@ -39,7 +39,7 @@ pub enum Mode {
 }
 
 /// Where requests are accepted, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub struct Opened {
     pub listening: Arc<Listening>,

@@ -36,9 +36,8 @@ pub(crate) enum Holder {
 }
 
 pub(crate) struct Memory {
-    bodies_bytes: AtomicUsize,
-    bus_bytes: AtomicUsize,
-    libzmq_bytes: AtomicUsize,
+    /// What each holder has noted: bodies, bus, libzmq.
+    noted_bytes: [AtomicUsize; 3],
     lent_bytes: AtomicUsize,
     /// The greatest sum of what the holders held since the window began.
     window_bytes: AtomicUsize,
@@ -49,9 +48,7 @@ impl Memory {
     const fn new() -> Self {
         const { assert!(3 * STEP_BYTES < MUCH_BYTES / 2) };
         Self {
-            bodies_bytes: AtomicUsize::new(0),
-            bus_bytes: AtomicUsize::new(0),
-            libzmq_bytes: AtomicUsize::new(0),
+            noted_bytes: [const { AtomicUsize::new(0) }; 3],
             lent_bytes: AtomicUsize::new(0),
             window_bytes: AtomicUsize::new(0),
             changed: Notify::const_new(),
@@ -60,10 +57,11 @@ impl Memory {
 
     /// Takes note of how many bytes a holder holds. The call costs a comparison while that changes little.
     pub(crate) fn note_held(&self, holder: Holder, held_bytes: impl Fn() -> usize) {
+        let [bodies, bus, libzmq] = &self.noted_bytes;
         let noted_bytes = match holder {
-            Holder::Bodies => &self.bodies_bytes,
-            Holder::Bus => &self.bus_bytes,
-            Holder::Libzmq => &self.libzmq_bytes,
+            Holder::Bodies => bodies,
+            Holder::Bus => bus,
+            Holder::Libzmq => libzmq,
         };
         // Several threads may note the same holder, and the last one to store must not store what is no longer true.
         loop {
@@ -90,8 +88,7 @@ impl Memory {
     }
 
     fn held_bytes(&self) -> usize {
-        let holders = [&self.bodies_bytes, &self.bus_bytes, &self.libzmq_bytes];
-        holders.map(|bytes| bytes.load(Ordering::SeqCst)).iter().sum()
+        self.noted_bytes.iter().map(|bytes| bytes.load(Ordering::SeqCst)).sum()
     }
 
     /// Ends a window. Returns whether much less was held in it than in the one at the peak, which it replaces then.

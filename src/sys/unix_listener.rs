@@ -35,14 +35,14 @@ pub(crate) struct UnixListener {
     /// no other file gets its inode number.
     socket: OwnedFd,
     /// `None` for an abstract name, which is no file.
-    file: Option<(PathBuf, FileIdentity)>,
+    file: Option<SocketFile>,
 }
 
-/// Device and inode.
-type FileIdentity = (u64, u64);
+/// The path of a socket, and the device and inode of its file.
+type SocketFile = (PathBuf, (u64, u64));
 
 /// The files of all sockets of this process; `None` once it ends, when it makes no more.
-static FILES: Mutex<Option<Vec<(PathBuf, FileIdentity)>>> = Mutex::new(Some(Vec::new()));
+static FILES: Mutex<Option<Vec<SocketFile>>> = Mutex::new(Some(Vec::new()));
 
 /// Removes the files of all sockets, whichever threads have made them or make some: the process ends.
 pub(crate) fn remove_files() {
@@ -50,12 +50,12 @@ pub(crate) fn remove_files() {
     files.iter().flatten().for_each(remove);
 }
 
-fn files() -> MutexGuard<'static, Option<Vec<(PathBuf, FileIdentity)>>> {
+fn files() -> MutexGuard<'static, Option<Vec<SocketFile>>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes the file of a socket, unless another file has taken the place of it.
-fn remove((path, ours): &(PathBuf, FileIdentity)) {
+fn remove((path, ours): &SocketFile) {
     if identity(path).is_ok_and(|found| found == *ours) {
         let _ = unlink(path);
     }
@@ -175,7 +175,7 @@ fn in_use() -> io::Error {
     io::Error::new(io::ErrorKind::AddrInUse, "Address already in use: another process listens there")
 }
 
-fn identity(path: &Path) -> io::Result<FileIdentity> {
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let file = lstat(path)?;
     Ok((file.st_dev, file.st_ino))
 }

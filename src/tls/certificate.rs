@@ -37,7 +37,7 @@ pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a file of a certificate or a key cannot be used.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateError {
     /// The file or its directory.
     pub path: PathBuf,
@@ -48,7 +48,8 @@ pub struct CertificateError {
 }
 
 impl CertificateError {
-    pub(super) fn of_content(path: &Path, reason: impl Into<String>) -> Self {
+    /// The content of the file is at fault.
+    pub fn of_content(path: &Path, reason: impl Into<String>) -> Self {
         Self { path: path.into(), reason: reason.into(), is_replaceable: true }
     }
 
@@ -81,7 +82,6 @@ pub struct LoadedCertificate {
 
 /// A notice about a certificate, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names and types say it")]
 pub enum CertificateNotice {
     /// A self-signed certificate was made.
     Made {
@@ -91,13 +91,9 @@ pub enum CertificateNotice {
         text: String,
     },
     /// A self-signed certificate could not be renewed. It is valid for some more time.
-    NotRenewed { path: PathBuf, reason: String },
+    NotRenewed(CertificateError),
     /// Another certificate cannot be used.
-    Rejected {
-        /// The file at fault.
-        path: PathBuf,
-        reason: String,
-    },
+    Rejected(CertificateError),
     /// A state of the files in which clients may refuse it, or other users may use its key.
     Warning(String),
 }
@@ -113,10 +109,8 @@ impl fmt::Display for CertificateNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Made { text, .. } | Self::Warning(text) => f.write_str(text),
-            Self::Rejected { path, reason } => {
-                write!(f, "{}: {reason}; the certificate stays as it was", path.display())
-            }
-            Self::NotRenewed { path, reason } => {
+            Self::Rejected(error) => write!(f, "{error}; the certificate stays as it was"),
+            Self::NotRenewed(CertificateError { path, reason, .. }) => {
                 let path = path.display();
                 write!(f, "{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}")
             }

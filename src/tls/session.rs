@@ -5,7 +5,6 @@
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
 
-use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -69,12 +68,6 @@ impl Acceptor {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(RECORD_BYTES));
         Ok(Session { connection, received: RecordTracker::default(), peer_closed: false })
-    }
-}
-
-impl fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acceptor").finish_non_exhaustive()
     }
 }
 
@@ -203,12 +196,6 @@ impl Session {
     fn shrink_read_buffer(&mut self) {
         // The read fails, since there is nothing to read.
         let _ = self.connection.read_tls(&mut EmptySocket);
-    }
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("handshaking", &self.connection.is_handshaking()).finish_non_exhaustive()
     }
 }
 

@@ -143,8 +143,8 @@ pub(super) fn load_self_signed(
             Ok(made)
         }
         (Err(error), Some(mut last)) => {
-            let path = directory.join(CERTIFICATE_FILE);
-            last.notices.push(CertificateNotice::NotRenewed { path, reason: error.to_string() });
+            let error = CertificateError::of_content(&directory.join(CERTIFICATE_FILE), error.to_string());
+            last.notices.push(CertificateNotice::NotRenewed(error));
             Ok(last)
         }
         (Err(error), None) => Err(error),

@@ -260,8 +260,6 @@ fn debug_shows_no_secret() {
         let bytes = format!("{bytes:?}");
         assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{bytes} of the private key");
     }
-    assert_eq!(format!("{:?}", rig.acceptor), "Acceptor { .. }");
-    assert_eq!(format!("{:?}", rig.acceptor.accept().unwrap()), "Session { handshaking: true, .. }");
 }
 
 fn record(content_type: u8, fragment: &[u8]) -> Vec<u8> {
