@@ -103,11 +103,10 @@ impl LoggedKind {
         };
         if let Some(reason) = self.reason {
             line = line + ": " + reason.text();
-        }
-        if let (Some(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed), Some(file)) =
-            (self.reason, trust_anchor)
-        {
-            line = format!("{line}; give it {}", file.display());
+            if let (HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed, Some(file)) = (reason, trust_anchor)
+            {
+                line = format!("{line}; give it {}", file.display());
+            }
         }
         Some(line)
     }
