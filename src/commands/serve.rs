@@ -34,7 +34,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let started = EventWriter::start().map_err(Failure::cannot("start a thread"));
     let (emit, writer) = started.inspect_err(|failure| {
         // No thread can write the event, so this one does.
-        let event = serde_json::to_string(&failed(failure, &failure.to_string()));
+        let event = serde_json::to_string(&Event::Failed { status: failure.status, reason: &failure.to_string() });
         let _ = writeln!(io::stdout(), "{}", event.unwrap_or_default());
     })?;
     let result = serve(arguments, &emit);
@@ -42,14 +42,10 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Err(failure) = &result
         && failure.status != Failure::USAGE
     {
-        emit(&failed(failure, &failure.to_string()));
+        emit(&Event::Failed { status: failure.status, reason: &failure.to_string() });
     }
     writer.finish();
     result
-}
-
-fn failed<'a>(failure: &Failure, reason: &'a str) -> Event<'a> {
-    Event::Failed { status: failure.status, reason }
 }
 
 fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {

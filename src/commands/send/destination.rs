@@ -4,7 +4,6 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,8 +124,8 @@ impl Destination {
                 };
                 let (reason, option) = (reason.describe(&self.settings), path_option("--settings", &self.settings));
                 return Err(Failure::configuration(format_args!(
-                    "{reason}; `adapter-gateway enable{option}` switches the gateway on{elsewhere}, or name another file \
-                     with --settings"
+                    "{reason}; `adapter-gateway enable{option}` switches the gateway on{elsewhere}, or name another \
+                     file with --settings"
                 )));
             }
             Err(error) => return Err(Failure::configuration(format_args!("the settings cannot be used: {error}"))),
@@ -264,7 +263,7 @@ fn tls_session(name: &str, path: &Path) -> Result<ClientConnection, Box<dyn Erro
 }
 
 pub(super) struct GatewayConnection {
-    socket: Socket,
+    pub(super) socket: Socket,
     tls: Option<ClientConnection>,
     /// What the socket has not taken yet; in the TLS session where there is one.
     unsent: Vec<u8>,
@@ -324,12 +323,6 @@ impl GatewayConnection {
         let state = tls.process_new_packets().map_err(io::Error::other)?;
         tls.reader().take(state.plaintext_bytes_to_read() as u64).read_to_end(&mut self.received)?;
         Ok(length > 0 && !state.peer_has_closed())
-    }
-}
-
-impl AsFd for GatewayConnection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

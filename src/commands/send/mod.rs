@@ -234,7 +234,7 @@ impl Sender {
         let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended);
         let connection = self.connection.as_ref().map(|connection| {
             let room = if connection.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
-            (connection.as_fd(), PollFlags::IN | room)
+            (connection.socket.as_fd(), PollFlags::IN | room)
         });
         let input = lines.as_ref().map(|lines| (lines.file.as_fd(), PollFlags::IN));
         let [answers_came, lines_came] = ready([connection, input], timeout).map_err(Failure::configuration)?;
