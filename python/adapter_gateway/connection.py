@@ -27,7 +27,8 @@ from .waiting import wait_for
 
 _Result = TypeVar("_Result")
 READ_BYTES = 64 * 1024
-#: The most bytes of one TLS record (RFC 8446 section 5.1). With one for each call, no server can use what is not taken.
+#: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
+#: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
 #: How old the settings may be if the gateway refuses their token because it has not read them yet.
 _YOUNG_S = 2.0

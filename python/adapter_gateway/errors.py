@@ -27,7 +27,8 @@ class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
     def __init__(self, text: str, message: Optional[Message] = None) -> None:
-        # A server chooses the text in part, and a terminal obeys some of it. `OSError` would take the message, too.
+        # A server chooses the text in part, and a terminal would obey some of its characters. `OSError`, which some errors
+        # are, takes a second argument for itself.
         super().__init__("".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text))
         #: The topic and the payload.
         self.message = message
@@ -62,7 +63,8 @@ class RefusedError(SendError):
 
 
 class NotSentError(SendError, ConnectionError):
-    """The gateway did not get the message, which can be sent again: no connection was made, or it ended before."""
+    """The gateway did not get the message: no connection could be made, or it ended before the last byte was sent. It
+    is safe to send the message again."""
 
     def __init__(self, text: str, messages: Sequence[Message] = ()) -> None:
         super().__init__(text, messages[0] if messages else None)

@@ -296,7 +296,8 @@ class Pipeline:
         self._sent.clear()
 
     def broken(self, written: int, reason: str, now: float) -> None:
-        """Ends the connection, of which the kernel took so many bytes. What was not written to its end is sent anew."""
+        """Ends the connection, of which the kernel took so many bytes. A request that was not written to its end cannot
+        be complete at the server, and is sent anew."""
         if self._is_new and not self.answered:
             self.failed(reason, now)
         sent = self._sent
