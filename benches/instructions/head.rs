@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use adapter_gateway::http::h1::RequestFault;
-use adapter_gateway::http::h1::fields::{EmptyHost, Framing};
+use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use gungraun::{library_benchmark, library_benchmark_group};
 
@@ -26,5 +26,5 @@ fn checked(head: &'static str) -> &'static str {
 
 fn read(head: &str) -> Result<Option<(Head<'_>, usize)>, RequestFault> {
     let mut search = HeadSearch::START;
-    search.read(head.as_bytes(), head.len(), EmptyHost::Refused)
+    search.read(head.as_bytes(), head.len(), false)
 }

@@ -13,8 +13,7 @@ use crate::sync::budget::{Budget, Hold};
 /// Bytes that are read at once: a whole pipeline, or a body of 64 KiB with its head.
 pub const READ_BYTES: usize = 80 * 1024;
 
-/// Bytes of a refused body that are read and dropped so that the connection can go on: as many as one read brings. To
-/// read a longer one costs more than a new connection.
+/// Bytes of a refused body that are dropped so that the connection can go on: a longer one costs more than a new one.
 pub const DISCARD_BYTES: u64 = 64 * 1024;
 
 /// Finds the end of one body, up to a limit of its content.

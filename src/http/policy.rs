@@ -5,14 +5,11 @@ use crate::terms::limits::Limits;
 
 /// Limits and rules of a request.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the types say it")]
 pub struct Policy {
-    /// How long a head and a body may be.
     pub limits: Limits,
-    /// How a body is read as a message.
     pub rules: Rules,
-    /// How payloads are published (`--encoding`).
     pub encoding: Encoding,
-    /// The origins whose pages may read the answers (`--allow-origin`).
     pub origins: AllowedOrigins,
 }
 

@@ -171,8 +171,7 @@ impl Problem {
         }
     }
 
-    /// Returns the status, and the document (RFC 9457 §3), which ends with a newline for people who see it in a
-    /// terminal.
+    /// Returns the status, and the document (RFC 9457 §3), which ends with a newline for people at a terminal.
     pub(super) fn document(&self) -> (Status, String) {
         let (status, kind, detail) = self.row();
         let mut document = String::with_capacity(DOCUMENT_BYTES);

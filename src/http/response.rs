@@ -27,8 +27,7 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
     head(Status::NoContent, request, out, context);
     out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
     if context.policy.origins == AllowedOrigins::Any || request.origin.is_some() {
-        // No browser adds the token by itself, so a page may send any field. `*` does not stand for Authorization
-        // (Fetch §2.2.2).
+        // No browser adds the token itself, so a page may send any field. `*` is not Authorization (Fetch §2.2.2).
         out.extend_from_slice(
             b"Access-Control-Allow-Methods: POST\r\n\
               Access-Control-Allow-Headers: Content-Type, Authorization, *\r\n",

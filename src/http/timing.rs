@@ -22,12 +22,9 @@ use crate::http::connection::Waiting;
 /// idle sees the close before it uses the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
 const STOP_GRACE: Duration = Duration::from_millis(100);
 
-/// A connection of an inherited socket may begin its first request in the drain time divided by this: the client has
-/// connected in order to send it.
-const FIRST_REQUEST_DIVISOR: u32 = 2;
-
-/// The same for another request.
-const NEXT_REQUEST_DIVISOR: u32 = 10;
+/// A connection of an inherited socket may begin its first request in the drain time divided by the first of these: the
+/// client has connected in order to send it. The second one is for another request.
+const GRACE_DIVISORS: [u32; 2] = [2, 10];
 
 /// How long after the REST API was switched off a client may begin a request. Its answer is 503 while the API is off.
 const OFF_GRACE: Duration = Duration::from_secs(1);
@@ -73,7 +70,8 @@ impl Ending {
         match self.cut_off {
             None => self.since + OFF_GRACE,
             Some(cut_off) if is_inherited => {
-                let divisor = if accepted.is_some() { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
+                let [first, another] = GRACE_DIVISORS;
+                let divisor = if accepted.is_some() { first } else { another };
                 self.since + cut_off.saturating_sub(self.since) / divisor
             }
             Some(_) => accepted.unwrap_or_default().max(self.since) + STOP_GRACE,

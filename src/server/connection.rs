@@ -45,8 +45,7 @@ impl<S> ConnectionHandle<S> {
         Self { socket, entrance, is_ending, is_unseen, waker: Cell::new(None), _permit: permit }
     }
 
-    /// Makes the connection end with the request that it is in. While the worker drains, one of an inherited socket may
-    /// begin a request for some time.
+    /// Makes the connection end with the request that it is in, or that its client may still begin.
     pub(crate) fn end(&self) {
         self.is_ending.set(true);
         self.is_unseen.set(true);
@@ -60,8 +59,7 @@ impl<S> ConnectionHandle<S> {
         self.is_ending.get().then(|| worker.ending.get())
     }
 
-    /// Waits until the connection is told to end. Only the task may call this. Each idle connection holds this future,
-    /// which is smaller than that of a [`Notify`](tokio::sync::Notify).
+    /// Waits until the connection is told to end. Only the task may call this. The future is smaller than that of `Notify`.
     fn told_to_end(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.is_unseen.get() {
@@ -155,8 +153,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     Step::CutOff => self.give_up(CloseReason::Asked)?,
                 },
             };
-            // Nothing more is read from a client before it has taken its answers. The future is boxed, because few clients
-            // are that slow, and otherwise each task would have room for it.
+            // Nothing more is read from a client before it has taken its answers. Few are that slow, so the future is boxed.
             if !self.stream.unsent.is_empty() && !Box::pin(self.flush()).await? {
                 return Ok(Closing::Lingering);
             }
@@ -238,8 +235,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 }
 
-/// Sets the timer of a connection. Its deadline moves with each request, at no cost while it moves away: the timer may
-/// fire too early, and is set anew.
+/// Sets the timer of a connection, at no cost where the deadline moves away: it may fire too early, and is set anew.
 fn set(timer: Pin<&mut Sleep>, due: Instant) {
     if due < timer.deadline() || timer.is_elapsed() {
         timer.reset(due);

@@ -9,10 +9,10 @@
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
 
-use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname};
+use rustix::io::Errno;
+use socket2::{SockRef, Type};
 
 use crate::server::listener::BoundAddress;
 use crate::sys::process::inherited_descriptor;
@@ -29,28 +29,24 @@ impl InheritedSocket {
     /// Takes the socket that the parent passed. Fails if it is no listening stream socket of TCP or of Unix sockets.
     pub fn take(number: RawFd) -> io::Result<Self> {
         let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        let Ok(socket) = inherited_descriptor(number) else {
+        let Ok(descriptor) = inherited_descriptor(number) else {
             return refused("the parent passed no such descriptor");
         };
-        let is_stream = match socket_type(&socket) {
-            Err(Errno::NOTSOCK) => return refused("it is not a socket"),
-            socket_type => socket_type? == SocketType::STREAM,
+        let socket = SockRef::from(&descriptor);
+        let is_stream = match socket.r#type() {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => return refused("it is not a socket"),
+            socket_type => socket_type? == Type::STREAM,
         };
-        if !is_stream || !socket_acceptconn(&socket)? {
+        if !is_stream || !socket.is_listener()? {
             return refused("it is not a listening stream socket");
         }
-        let address = match socket_domain(&socket)? {
-            AddressFamily::INET | AddressFamily::INET6 => BoundAddress::Tcp(getsockname(&socket)?.try_into()?),
-            AddressFamily::UNIX => BoundAddress::Unix(path(&getsockname(&socket)?.try_into()?)),
-            _ => return refused("it is a socket neither of TCP nor of Unix sockets"),
+        let local = socket.local_addr()?;
+        let address = match local.as_socket() {
+            Some(address) => BoundAddress::Tcp(address),
+            None if local.is_unix() => BoundAddress::Unix(local.as_pathname().map(Path::to_path_buf)),
+            None => return refused("it is a socket neither of TCP nor of Unix sockets"),
         };
-        ioctl_fionbio(&socket, true)?;
-        Ok(Self { number, socket, address })
+        socket.set_nonblocking(true)?;
+        Ok(Self { number, socket: descriptor, address })
     }
-}
-
-/// `None` for a socket without a path, or with an abstract name.
-fn path(address: &SocketAddrUnix) -> Option<std::path::PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Some(std::ffi::OsStr::from_bytes(address.path()?.to_bytes()).into())
 }

@@ -21,8 +21,7 @@ use crate::tls::session::Acceptor;
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub enum Mode {
-    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
-    /// one.
+    /// Nothing listens; connections end with the request that they are in, or that begins within a moment.
     Closed {
         since: Instant,
     },
@@ -96,8 +95,7 @@ impl WorkerPublisher {
         Self { publisher, unknown_topics, published: Arc::default() }
     }
 
-    /// Wakes the bus once for all messages that were published in one round of the event loop: the task that runs this
-    /// runs behind the tasks that published.
+    /// Wakes the bus once for all messages of one round of the event loop: this runs behind the tasks that published.
     pub(crate) async fn wake_bus_when_published(self) {
         loop {
             self.published.notified().await;
@@ -134,8 +132,7 @@ pub struct WorkerContext {
     mode: RefCell<watch::Receiver<Mode>>,
     /// The date of `core`, in seconds since 1970.
     date_s: Cell<u64>,
-    /// What was read last. A large message that came whole in one read shares the buffer, and the next read gets
-    /// another one.
+    /// What was read last. A large message that came in one read shares the buffer, and the next read gets another one.
     pub(crate) input: RefCell<Arc<Vec<u8>>>,
     pub(crate) output: RefCell<Vec<u8>>,
     pub(crate) records_in: RefCell<Vec<u8>>,

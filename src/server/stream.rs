@@ -78,8 +78,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 Ok(Arrived::Data)
             }
             Ok(_) => {
-                // Many clients send their request only once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), and
-                // the kernel delays that where nothing goes back.
+                // Many clients send their request once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), which the
+                // kernel delays where nothing goes back.
                 if self.write(&[])? == 0 {
                     self.socket.acknowledge();
                 }
@@ -124,8 +124,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Writes what the socket takes, and holds the rest for [`ClientStream::flush`]. Also writes what the client may wait
-    /// for in TLS. Returns how many bytes there were.
+    /// Writes what the socket takes, with what the client may wait for in TLS, and holds the rest for
+    /// [`ClientStream::flush`]. Returns how many bytes there were.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<usize> {
         let mut records = self.worker.records_out.borrow_mut();
         let bytes = match &mut self.tls {

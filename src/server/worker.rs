@@ -24,8 +24,7 @@ use crate::sys::log::{LineLimit, warning};
 use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
-/// How long connections that are cut off are still read: what a client has sent already would reset the connection, and may
-/// destroy its last answers.
+/// How long connections that are cut off are still read: unread input would reset them, and may destroy their last answers.
 const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time in which connections must end after they were shut down.
@@ -114,18 +113,6 @@ impl<S: Stream> Worker<S> {
         self.end_all();
         if let Some((opened, _)) = self.open.take() {
             opened.listening.close();
-        }
-    }
-
-    /// Accepts what has come into the sockets, until nothing waits there.
-    async fn accept_rest<T: Transport<Stream = S>>(self: &Rc<Self>) {
-        let closing = self.open.borrow_mut().as_mut().map(|(opened, accepting)| {
-            accepting.abort_all();
-            opened.clone()
-        });
-        let Some(opened) = closing else { return };
-        for index in 0..opened.listening.sockets().count() {
-            self.accept_own::<T>(&opened, index, true).await;
         }
     }
 
@@ -250,10 +237,18 @@ impl<S: Stream> Worker<S> {
 
     async fn drain<T: Transport<Stream = S>>(self: &Rc<Self>, deadline: Instant) {
         self.end_all();
-        let _ = timeout_at(deadline, self.accept_rest::<T>()).await;
-        self.close();
-        let drained = timeout_at(deadline, self.wait_until_empty()).await;
-        if drained.is_err() {
+        if let Some((opened, accepting)) = self.open.take() {
+            drop(accepting);
+            // What has come into the sockets is accepted, until nothing waits there.
+            let accept_rest = async {
+                for index in 0..opened.listening.sockets().count() {
+                    self.accept_own::<T>(&opened, index, true).await;
+                }
+            };
+            let _ = timeout_at(deadline, accept_rest).await;
+            opened.listening.close();
+        }
+        if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
             self.end_all();
             if timeout(CUT_OFF_LINGER_TIMEOUT, self.wait_until_empty()).await.is_err() {
                 for (_, handle) in self.connections.borrow().iter() {

@@ -26,7 +26,7 @@ pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, buffer_of};
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::Decoded;
-use crate::http::h1::fields::{EmptyHost, Expectation, Framing};
+use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
 use crate::http::request::Request;
@@ -93,7 +93,7 @@ pub struct Connection {
     requests: u32,
     /// Whether the request that is being received is the last.
     finishing: bool,
-    empty_host: EmptyHost,
+    is_unix: bool,
 }
 
 #[derive(Debug)]
@@ -112,14 +112,14 @@ const START: ConnectionState = ConnectionState::Head { search: HeadSearch::START
 
 impl Default for Connection {
     fn default() -> Self {
-        Self { state: START, held: Vec::new(), requests: 0, finishing: false, empty_host: EmptyHost::Refused }
+        Self { state: START, held: Vec::new(), requests: 0, finishing: false, is_unix: false }
     }
 }
 
 impl Connection {
     /// Returns a connection of a Unix socket.
     pub fn of_unix_socket() -> Self {
-        Self { empty_host: EmptyHost::Accepted, ..Self::default() }
+        Self { is_unix: true, ..Self::default() }
     }
 
     /// Takes in all that one read has brought, to `input` or to the place of the body, publishes the messages that it
@@ -262,10 +262,8 @@ impl Connection {
                 }
                 ConnectionState::Closed(_) => None,
             };
-            match rest {
-                Some(rest) => input = input.part(rest),
-                None => break,
-            }
+            let Some(rest) = rest else { break };
+            input = input.part(rest);
         }
         // RFC 9112 §9.6: what follows the last request of a connection is not read.
         if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
@@ -284,7 +282,7 @@ impl Connection {
         // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
         let repeated = admitted.and_then(|(head, request)| Some((request, Ok(()), input.bytes.strip_prefix(head)?)));
         let read = match repeated {
-            None => search.read(input.bytes, context.policy.limits.head_bytes, self.empty_host).map(|read| {
+            None => search.read(input.bytes, context.policy.limits.head_bytes, self.is_unix).map(|read| {
                 let (head, end) = read?;
                 let request = Request::new(&head, &context.policy);
                 let verdict = admit(&head, context.token.as_ref(), &context.policy);
@@ -302,18 +300,15 @@ impl Connection {
             }
         };
         self.requests = self.requests.wrapping_add(1);
+        let body = BodyReader::dropping(request.framing);
         match verdict {
-            Ok(()) if request.method == Method::Options => {
-                let request = self.go_on(BodyReader::dropping(request.framing), request);
-                response::options(&request, out, context);
-                Some(rest)
+            Ok(()) if request.method != Method::Options => {
+                return Some(self.message(request, input.part(rest), out, context));
             }
-            Ok(()) => Some(self.message(request, input.part(rest), out, context)),
-            Err(problem) => {
-                self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
-                Some(rest)
-            }
+            Ok(()) => response::options(&self.go_on(body, request), out, context),
+            Err(problem) => self.refuse(&problem, body, request, out, context),
         }
+        Some(rest)
     }
 
     /// Answers an admitted request whose body is there, or begins to buffer the body. Returns the rest.

@@ -96,11 +96,7 @@ impl ChunkedDecoder {
                 DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
                     self.size_line(byte)?
                 }
-                DecoderState::TrailerStart
-                | DecoderState::TrailerName
-                | DecoderState::TrailerValue
-                | DecoderState::TrailerLf
-                | DecoderState::EndLf => self.trailer(byte)?,
+                _ => self.trailer(byte)?,
             };
             rest = behind;
         }

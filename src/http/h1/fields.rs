@@ -29,16 +29,6 @@ pub enum Expectation {
     Unknown,
 }
 
-/// Whether `Host` may be empty, as where a URI has no authority (RFC 9112 §3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EmptyHost {
-    /// The URIs of http and https have one (RFC 9110 §4.2.1).
-    #[default]
-    Refused,
-    /// The URIs of a Unix socket have none.
-    Accepted,
-}
-
 /// What the content is, by its `Content-Type` (RFC 9110 §8.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MediaType<'b> {
@@ -73,12 +63,12 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    pub(super) fn read(lines: &[Header<'b>], version: Version, empty_host: EmptyHost) -> Result<Self, RequestFault> {
+    pub(super) fn read(lines: &[Header<'b>], version: Version, is_unix: bool) -> Result<Self, RequestFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
         }
-        reading.finish(version, empty_host)
+        reading.finish(version, is_unix)
     }
 }
 
@@ -170,10 +160,10 @@ impl<'b> FieldsReading<'b> {
         Ok(())
     }
 
-    fn finish(self, version: Version, empty_host: EmptyHost) -> Result<Fields<'b>, RequestFault> {
+    fn finish(self, version: Version, is_unix: bool) -> Result<Fields<'b>, RequestFault> {
         match self.host {
             None if version == Version::Http11 => return Err(SyntaxFault::HostMissing.into()),
-            Some(b"") if empty_host == EmptyHost::Accepted => {}
+            Some(b"") if is_unix => {}
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
             Some(host) if !is_authority(host) => return Err(SyntaxFault::HostInvalid.into()),
             _ => {}
@@ -365,7 +355,7 @@ mod tests {
     fn a_field_whose_name_is_as_long_as_a_known_one_is_ignored() {
         let host = Header { name: "Host", value: b"localhost" };
         fn read<'b>(lines: &[Header<'b>]) -> Result<Fields<'b>, RequestFault> {
-            Fields::read(lines, Version::Http11, EmptyHost::Refused)
+            Fields::read(lines, Version::Http11, false)
         }
         let fields = read(&[host]).unwrap();
         for (known, value) in [

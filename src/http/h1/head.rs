@@ -6,7 +6,7 @@ use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
 use percent_encoding::percent_decode;
 
-use super::fields::{EmptyHost, Fields, is_authority};
+use super::fields::{Fields, is_authority};
 use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with
@@ -77,7 +77,8 @@ impl HeadSearch {
     pub const START: Self = Self { checked: 0, request_line_seen: false };
 
     /// Reads the head at the start of `input`, and returns it with its length, its empty line included; `None` if it
-    /// has not arrived whole yet. `input` is what was given before and what has come since.
+    /// has not arrived whole yet. `input` is what was given before and what has come since. With `is_unix`, `Host` may be
+    /// empty: the URIs of a Unix socket have no authority (RFC 9112 §3.2).
     ///
     /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so
     /// that garbage does not hold a connection until the deadline.
@@ -85,13 +86,13 @@ impl HeadSearch {
         &mut self,
         input: &'b [u8],
         head_bytes: usize,
-        empty_host: EmptyHost,
+        is_unix: bool,
     ) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
         // Most heads arrive whole. They need no search, since their lines show where they end.
         let head = if self.checked == 0 { Some(within) } else { self.find(within) };
         if let Some(head) = head {
-            match Head::read(head, empty_host) {
+            match Head::read(head, is_unix) {
                 Ok(read) => return Ok(Some(read)),
                 Err(fault) => {
                     if let Some(head) = self.find(within) {
@@ -139,7 +140,7 @@ impl HeadSearch {
 impl<'b> Head<'b> {
     /// Returns the head at the start of `input` with its length. One that has not arrived whole is refused like a
     /// malformed one.
-    fn read(input: &'b [u8], empty_host: EmptyHost) -> Result<(Self, usize), RequestFault> {
+    fn read(input: &'b [u8], is_unix: bool) -> Result<(Self, usize), RequestFault> {
         let (line, rest) = RequestLine::read(input)?;
         let mut usual = [EMPTY_HEADER; USUAL_FIELD_LINES];
         let mut many = Vec::new();
@@ -155,7 +156,7 @@ impl<'b> Head<'b> {
         };
         let read = match line.http1 {
             Some((target, version)) => {
-                let fields = Fields::read(lines, version, empty_host);
+                let fields = Fields::read(lines, version, is_unix);
                 fields.map(|fields| Self { method: line.method, target, version, fields })
             }
             None => Err(RequestFault::Version),

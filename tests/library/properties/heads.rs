@@ -1,7 +1,7 @@
 //! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader, who
 //! knows no fast path.
 
-use adapter_gateway::http::h1::fields::{EmptyHost, Framing};
+use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use adapter_gateway::http::h1::{RequestFault, Version};
 
@@ -19,7 +19,7 @@ pub(crate) fn head(input: &[u8]) {
         let head = &input[..end];
         assert!(end <= HEAD_BYTES && head.ends_with(b"\r\n\r\n"));
         let mut search = HeadSearch::START;
-        agrees_with_a_plain_reader(head, &search.read(head, HEAD_BYTES, EmptyHost::Refused).unwrap().unwrap().0);
+        agrees_with_a_plain_reader(head, &search.read(head, HEAD_BYTES, false).unwrap().unwrap().0);
     }
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn framing(lines: &[u8]) {
     let head = [b"POST / HTTP/1.1\r\nHost: localhost\r\n", lines, b"\r\n\r\n"].concat();
     // The lines may hold the end of the head themselves.
     let mut search = HeadSearch::START;
-    let Ok(Some((read, end))) = search.read(&head, head.len(), EmptyHost::Refused) else { return };
+    let Ok(Some((read, end))) = search.read(&head, head.len(), false) else { return };
     agrees_with_a_plain_reader(&head[..end], &read);
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn target_query(target: &[u8]) {
     }
     let head = [b"POST ", target, b" HTTP/1.1\r\nHost: localhost\r\n\r\n"].concat();
     let mut search = HeadSearch::START;
-    let Ok(Some((head, _))) = search.read(&head, head.len(), EmptyHost::Refused) else { return };
+    let Ok(Some((head, _))) = search.read(&head, head.len(), false) else { return };
     assert!(target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'));
     let [path, query] = [head.target.path, head.target.query].map(|part| std::str::from_utf8(part).unwrap());
     assert!(path.starts_with('/') && !path.contains('?'), "POST has a path");
@@ -63,7 +63,7 @@ fn search(pieces: &[&[u8]]) -> Result<Option<usize>, RequestFault> {
     let (mut search, mut held) = (HeadSearch::START, Vec::new());
     for piece in pieces {
         held.extend_from_slice(piece);
-        if let Some((_, end)) = search.read(&held, HEAD_BYTES, EmptyHost::Refused)? {
+        if let Some((_, end)) = search.read(&held, HEAD_BYTES, false)? {
             return Ok(Some(end));
         }
     }
