@@ -56,20 +56,17 @@ impl<P: Publish> Context<P> {
             Problem::Message(fault)
         })?;
         let encoded = message.encode(encoding).map_err(Problem::Message)?;
-        let (anew, copied);
-        let payload = match (encoded, body.buffer) {
+        let anew;
+        let payload = match (&encoded, body.buffer) {
             // What is encoded anew has a buffer of its own.
             (Cow::Owned(bytes), _) if bytes.len() >= MIN_KEPT_BYTES => {
-                anew = Arc::new(bytes);
+                anew = Arc::new(encoded.into_owned());
                 Payload::of(&anew, &anew)
             }
             (Cow::Borrowed(bytes), Some(buffer)) if buffer.capacity() as u64 <= limits.body_bytes => {
                 Payload::of(buffer, bytes)
             }
-            (encoded, _) => {
-                copied = encoded;
-                Payload::from(&copied)
-            }
+            _ => Payload::from(&encoded),
         };
         self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
         if !message.is_known() {

@@ -95,7 +95,7 @@ impl Problem {
     fn row(&self) -> (Status, &'static str, Cow<'_, str>) {
         match self {
             Self::Request(RequestFault::Malformed(fault)) => {
-                (Status::BadRequest, "malformed-request", fault.to_string().into())
+                (Status::BadRequest, "malformed-request", fault.reason().into())
             }
             Self::Request(RequestFault::TooLarge) => {
                 let detail = format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines");

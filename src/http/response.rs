@@ -55,7 +55,7 @@ pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
     let request = Request::unread(first);
     head(Status::BadRequest, &request, out, context);
     let is_proxy = first.starts_with(PROXY);
-    let text = if is_proxy { &format!("{}\n", SyntaxFault::Proxy) } else { HTTPS_ONLY };
+    let text = if is_proxy { &format!("{}\n", SyntaxFault::Proxy.reason()) } else { HTTPS_ONLY };
     content("text/plain; charset=utf-8", text, &request, out);
 }
 

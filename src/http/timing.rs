@@ -141,7 +141,8 @@ impl Timing {
         let waiting = if may_have_begun { Waiting::Head } else { at.waiting };
         self.begin(waiting, at.requests, timeouts, now);
         let ending = at.ending.filter(|_| waiting.is_for_request());
-        if let Some(ending) = ending.filter(|_| now < self.due) {
+        if now < self.due {
+            let Some(ending) = ending else { return Ok(Step::Wait(self.due)) };
             let accepted = (at.requests == 0).then(|| self.due.saturating_sub(timeouts.head));
             let until = ending.grace(accepted, at.is_inherited);
             return Ok(match now < until {
@@ -149,9 +150,6 @@ impl Timing {
                 false if has_unread()? => Step::Read,
                 false => Step::Close,
             });
-        }
-        if now < self.due {
-            return Ok(Step::Wait(self.due));
         }
         if let Some(due) = after_pause(self.due, now) {
             (self.due, self.late_since) = (due, None);

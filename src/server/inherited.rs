@@ -3,9 +3,6 @@
 //! Other processes may accept from such a socket too: the parent, or a gateway that this one replaces. So it is never
 //! shut down. It is made non-blocking, as every event-driven server needs it, and so it is for all who share its open
 //! file description. No other option of it is set.
-//!
-//! While the API is switched off, connections are accepted and closed. In the backlog, clients would wait for an answer
-//! that does not come.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};

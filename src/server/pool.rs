@@ -67,7 +67,6 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
 pub(crate) struct WorkerPool {
     /// The name in the `listening` event: `epoll` if one of the workers uses epoll.
     pub(crate) io: &'static str,
-    /// Notified after each answer 401 and each TLS handshake that failed.
     pub(crate) refused: Arc<Notify>,
     counters: Vec<Arc<WorkerCounters>>,
     /// Each worker has a receiver until it has ended.

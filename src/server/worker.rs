@@ -167,26 +167,19 @@ impl<S: Stream> Worker<S> {
             return;
         }
         let is_tcp = socket.address.is_tcp();
-        let admit = |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp);
+        let admit = |connection: OwnedFd, permit| {
+            // While the API is off, it is closed unanswered. In the backlog, its client would wait for nothing.
+            let Some(opened) = self.context.shared.mode.borrow().opened().cloned() else { return Ok(()) };
+            // If the worker opened later, this connection would count as one that was open before, and would end.
+            self.open::<T>(&opened);
+            if is_tcp {
+                // The option is not set on the inherited socket, whose other holders would feel it.
+                let _ = set_tcp_nodelay(&connection, true);
+            }
+            self.spawn(connection, Entrance { is_inherited: true, is_tcp }, permit, opened.tls)
+        };
         self.accept::<T>(socket.socket.as_fd(), false, admit).await;
         warning(format_args!("fd:{} accepts no more connections: another process has shut it down", socket.number));
-    }
-
-    fn admit_inherited<T: Transport<Stream = S>>(
-        self: &Rc<Self>,
-        socket: OwnedFd,
-        permit: OwnedSemaphorePermit,
-        is_tcp: bool,
-    ) -> io::Result<()> {
-        // Otherwise it is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
-        let Some(opened) = self.context.shared.mode.borrow().opened().cloned() else { return Ok(()) };
-        // If the worker opened later, this connection would count as one that was open before, and would end.
-        self.open::<T>(&opened);
-        if is_tcp {
-            // The option is not set on the inherited socket, whose other holders would feel it.
-            let _ = set_tcp_nodelay(&socket, true);
-        }
-        self.spawn(socket, Entrance { is_inherited: true, is_tcp }, permit, opened.tls)
     }
 
     fn spawn(

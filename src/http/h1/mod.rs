@@ -75,8 +75,6 @@ pub mod chunked;
 pub mod fields;
 pub mod head;
 
-use std::fmt;
-
 /// The minor version of HTTP/1. A minor version above 1 is treated as 1 (RFC 9110 §2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -111,7 +109,7 @@ impl From<SyntaxFault> for RequestFault {
 /// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
 /// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "`Display` says what each is")]
+#[expect(missing_docs, reason = "`reason` says what each is")]
 pub enum SyntaxFault {
     ControlByte,
     RequestLine,
@@ -134,9 +132,9 @@ pub enum SyntaxFault {
     Incomplete,
 }
 
-impl fmt::Display for SyntaxFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl SyntaxFault {
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
             Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
             Self::RequestLine => "the request line is not `method target HTTP/1.1`",
             Self::EmptyLines => "more than one empty line stands before the request line",
@@ -156,7 +154,7 @@ impl fmt::Display for SyntaxFault {
             Self::ChunkEnd => "a chunk is longer than its size says",
             Self::Trailer => "the trailer section is malformed or too large",
             Self::Incomplete => "the connection ended in the middle of the request",
-        })
+        }
     }
 }
 
