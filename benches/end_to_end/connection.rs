@@ -98,8 +98,6 @@ impl LoadConnection {
     }
 }
 
-/// The tickets that a client keeps, as many as rustls keeps for one server.
-const TICKETS: usize = 8;
 /// The address of the first client. The others have those that follow: all of 127.0.0.0/8 is loopback.
 const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
@@ -126,8 +124,8 @@ impl Clients {
         let client = |index| {
             let tls = tls.map(|config| {
                 let mut config = ClientConfig::clone(config);
-                config.resumption =
-                    if resumed { Resumption::in_memory_sessions(TICKETS) } else { Resumption::disabled() };
+                // rustls keeps as many tickets for one server.
+                config.resumption = if resumed { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
                 Arc::new(config)
             });
             Client { source: Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + index), tls, has_session: false }

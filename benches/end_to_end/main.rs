@@ -81,9 +81,6 @@ struct Arguments {
 const NO_RESULT: u8 = 2;
 /// The fewest rounds that show how much a figure differs from round to round.
 const MIN_ROUNDS: usize = 3;
-/// The seconds of one measurement, without and with `--quick`.
-const SECONDS: f64 = 2.0;
-const QUICK_SECONDS: f64 = 0.3;
 /// How long `--quick` begins with another workload. A workload takes up to ten seconds on a slow machine.
 const QUICK_LIMIT: Duration = Duration::from_secs(110);
 
@@ -118,7 +115,7 @@ impl Arguments {
     }
 
     fn duration(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { SECONDS }))
+        Duration::from_secs_f64(self.seconds.unwrap_or(if self.quick { 0.3 } else { 2.0 }))
     }
 
     fn selected(&self) -> Selected {

@@ -89,33 +89,21 @@ impl fmt::Display for Metric {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 pub(crate) enum Scenario {
     /// Each connection sends a pipeline of requests, and the next one when all are answered.
-    Closed {
-        connections: usize,
-        pipelined: usize,
-        body_bytes: usize,
-    },
+    Closed { connections: usize, pipelined: usize, body_bytes: usize },
     /// One connection sends a request when the last one is answered. Delays are measured.
     OneByOne,
     /// 64 connections send requests at half of the rate that this server reaches. Delays are measured.
-    HalfLoad {
-        of: Server,
-    },
+    HalfLoad { of: Server },
     /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
     /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
-    ConnectionEach {
-        clients: u32,
-        resumed: bool,
-    },
+    ConnectionEach { clients: u32, resumed: bool },
     /// ZeroMQ publishers send messages through the gateway's own hub.
-    Publish {
-        publishers: usize,
-    },
+    Publish { publishers: usize },
     /// `adapter-gateway send` posts lines from a file.
     SendCommand,
     /// Connections send one request each and are idle then.
-    Idle {
-        connections: usize,
-    },
+    Idle { connections: usize },
+    /// The server starts, and nothing is sent.
     Start,
 }
 

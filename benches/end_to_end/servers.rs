@@ -69,16 +69,15 @@ impl Server {
 /// How clients reach a server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) enum Via {
+    /// http by TCP.
     Tcp,
     /// https by TCP.
     Tls,
+    /// http by a Unix socket.
     Unix,
     /// http by TCP, to a gateway to which so many subscribers connect. The topic has at least `prefixes` bytes, and
     /// each subscribes to its first byte, its first two and so on, or to everything if this is 0.
-    Bind {
-        subscribers: u64,
-        prefixes: usize,
-    },
+    Bind { subscribers: u64, prefixes: usize },
     /// http by TCP, to a gateway that publishes through its own hub.
     Hub,
 }

@@ -17,7 +17,6 @@ use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
 
 library_benchmark_group!(name = connections, benchmarks = [receive]);
 
-const PIPELINED: usize = 16;
 const REFUSED_STRICTLY: &str = "422 Unprocessable Content";
 
 struct TestConnection {
@@ -33,7 +32,7 @@ struct TestConnection {
 #[bench::whole(vec![wrk()], "200 OK")]
 #[bench::browser(vec![browser()], "200 OK")]
 #[bench::head_and_body_apart(vec![WRK_HEAD.into(), BODY.into()], "200 OK")]
-#[bench::pipelined_by_16(vec![wrk().repeat(PIPELINED)], "200 OK")]
+#[bench::pipelined_by_16(vec![wrk().repeat(16)], "200 OK")]
 #[bench::chunked(vec![chunked()], "200 OK")]
 #[bench::token_refused(
     args = (vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized"), setup = fresh

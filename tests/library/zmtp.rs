@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use crate::properties::exchange;
+use crate::properties::exchange::exchange;
 use crate::properties::peers::{ROLES, agrees, handshake, read_plainly};
 use crate::requests::random::cut;
 

@@ -115,7 +115,7 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
             if process.is_running() {
                 process.signal(Signal::TERM);
             }
-            let status = process.wait_exit(PATIENCE).code();
+            let status = process.wait_exit().code();
             let Transcript { stdout, stderr } = process.end();
             assert!(
                 status.is_some_and(|status| statuses.contains(&status)),

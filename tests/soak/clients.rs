@@ -39,8 +39,6 @@ enum Kind {
 const SHARES: [(Kind, usize); 5] =
     [(Kind::KeepAlive, 55), (Kind::Pipelined, 15), (Kind::ConnectionEach, 10), (Kind::Slow, 10), (Kind::Rude, 10)];
 
-/// The most requests of a client that does not read their answers.
-const UNREAD: usize = 20;
 /// The default of `--max-body`.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
@@ -139,7 +137,7 @@ impl Client {
                 self.send_a_part(stream, 400, finish).await;
             }
             3 | 4 => {
-                let count = if self.random.permille(500) { 1 } else { self.random.within(2..UNREAD) };
+                let count = if self.random.permille(500) { 1 } else { self.random.within(2..20) };
                 let wire: Vec<u8> = (0..count).flat_map(|_| self.message(200).1.bytes()).collect();
                 self.begin_request();
                 let plan = Plan { pace: Pace::Stops(0), ..Plan::at_once(wire, Finish::Vanish) };

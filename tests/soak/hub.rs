@@ -9,7 +9,6 @@ use std::sync::Arc;
 use rustix::process::Signal;
 
 use crate::hostile::HOSTILE_TOPIC;
-use crate::support::PATIENCE;
 use crate::support::task::POLL_INTERVAL_MS;
 use crate::support::{Process, Task};
 use crate::world::World;
@@ -18,12 +17,8 @@ use crate::world::World;
 pub(crate) const HUB: &str = "hub";
 /// Messages that a hub receives before it passes them on.
 const HUB_MESSAGES: i32 = 256;
-/// Messages that are taken between two looks at whether the run is over.
-const BATCH: usize = 100;
 /// The environment variable that names a fault of every hub, to see that the account notices it.
 const PLANT_VARIABLE: &str = "SOAK_PLANT";
-/// How often a planted fault happens: with one of so many messages.
-const PLANT_EVERY: u64 = 1_000;
 
 /// How the hub and the gateway find each other.
 pub(crate) struct Bus {
@@ -55,7 +50,8 @@ impl Hubs {
             if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() == 0 {
                 return;
             }
-            for _ in 0..BATCH {
+            // Then it looks whether the run is over.
+            for _ in 0..100 {
                 let Ok(frames) = socket.recv_multipart(zmq::DONTWAIT) else { return };
                 let [generation, topic, payload] = <[Vec<u8>; 3]>::try_from(frames).expect("three frames");
                 let generation = u16::from_le_bytes(generation.try_into().expect("two bytes"));
@@ -75,7 +71,7 @@ impl Hubs {
         command.args([HUB, how, &self.bus.endpoint]).arg(&self.deliveries).arg(self.count.to_string());
         // The hub ends when its stdin ends, so that none outlives the run.
         let hub = Process::spawn(command.stdin(Stdio::piped()));
-        hub.next_line(std::time::Instant::now() + PATIENCE).expect("the hub says that it is there");
+        hub.next_line().expect("the hub says that it is there");
         self.running = Some(hub);
     }
 
@@ -119,7 +115,7 @@ pub(crate) fn run(arguments: &[String]) {
         if message[0] == HOSTILE_TOPIC {
             continue;
         }
-        let planted = if count.is_multiple_of(PLANT_EVERY) { plant.as_str() } else { "" };
+        let planted = if count.is_multiple_of(1_000) { plant.as_str() } else { "" };
         match planted {
             "drop" => {}
             "duplicate" => [&message, &message].into_iter().for_each(|message| deliver(message)),

@@ -5,9 +5,6 @@ use std::sync::LazyLock;
 
 use io_uring::{IoUring, cqueue, squeue};
 
-/// The entries of the ring that a worker sets up with the flags below.
-const RING_ENTRIES: u32 = 256;
-
 /// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
 /// waiting with epoll.
 const REQUIRE_URING: &str = "REQUIRE_URING";
@@ -35,12 +32,12 @@ pub(crate) fn io_mode() -> &'static str {
     *MODE
 }
 
-/// Asks the kernel for a ring, without the gateway's own code. Uses a thread of its own, because the end of a ring
+/// Asks the kernel for a ring as a worker sets it up, without the gateway's own code. Uses a thread of its own, because the end of a ring
 /// interrupts the system calls of the thread that made it.
 fn probe_io_uring() -> std::io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
-        ring.setup_single_issuer().setup_coop_taskrun().build(RING_ENTRIES).map(drop)
+        ring.setup_single_issuer().setup_coop_taskrun().build(256).map(drop)
     };
     std::thread::spawn(probe).join().unwrap()
 }

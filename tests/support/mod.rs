@@ -67,8 +67,6 @@ pub(crate) use self::usage::{cpu_ticks, descriptors, limit_descriptors, raise_de
 /// How long any one wait may take before the test fails. It bounds a test that hangs and measures nothing. It is long,
 /// because a slow machine must not make a test fail: one with fifteen busy programs for each core was 30 s late.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// How many milliseconds [`eventually`] pauses between two calls.
-const RETRY_MS: u64 = 10;
 
 /// Calls `look` again and again until it finds something. It is for what raises no event to wait for.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -78,7 +76,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
-        std::thread::sleep(Duration::from_millis(RETRY_MS));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -38,11 +38,10 @@ pub(crate) enum Finish {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Pace {
+    /// It reads all as it comes.
     Prompt,
-    Slow {
-        bytes: usize,
-        pause: Duration,
-    },
+    /// It pauses after so many bytes.
+    Slow { bytes: usize, pause: Duration },
     /// It reads nothing behind so many bytes.
     Stops(usize),
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -166,8 +166,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn next_line(&self, deadline: Instant) -> Option<String> {
-        self.next_line_for("a line", deadline)
+    pub(crate) fn next_line(&self) -> Option<String> {
+        self.next_line_for("a line", Instant::now() + PATIENCE)
     }
 
     /// Returns the next line of stdout that `wanted` accepts, and drops those before it.
@@ -201,13 +201,13 @@ impl Process {
     }
 
     /// Waits for the end of the process with a pidfd, which is readable from then on.
-    pub(crate) fn wait_exit(&mut self, timeout: Duration) -> ExitStatus {
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
         if let Some(status) = self.child.try_wait().unwrap() {
             return status;
         }
         let pid = Pid::from_child(&self.child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
-        let timeout = Timespec::try_from(timeout).unwrap();
+        let timeout = Timespec::try_from(PATIENCE).unwrap();
         let ready = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
         assert_eq!(ready, Ok(1), "the process did not end in time");
         self.child.wait().unwrap()
@@ -221,7 +221,7 @@ impl Process {
 
     /// Waits until it ends by itself with this status, and returns all that it has written.
     pub(crate) fn finish(&mut self, status: i32) -> Transcript {
-        let ended = self.wait_exit(PATIENCE);
+        let ended = self.wait_exit();
         let written = self.end();
         assert_eq!(ended.code(), Some(status), "{written:?}");
         written

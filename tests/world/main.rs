@@ -61,16 +61,13 @@ fn variable(name: &str) -> Option<u64> {
 
 /// Runs a world. Returns what was found wrong, a panic included.
 fn run(seed: u64, is_traced: bool) -> world::Outcome {
-    match catch_unwind(AssertUnwindSafe(|| scenario::run(seed, is_traced))) {
-        Ok(outcome) => outcome,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let mut outcome = world::World::end(0);
-            outcome.violations.push(format!("a panic: {}", text.unwrap_or_default()));
-            outcome
-        }
-    }
+    catch_unwind(AssertUnwindSafe(|| scenario::run(seed, is_traced))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let mut outcome = world::World::end(0);
+        outcome.violations.push(format!("a panic: {}", text.unwrap_or_default()));
+        outcome
+    })
 }
 
 /// Runs worlds for `WORLD_SECONDS`, until `WORLD_LIVES` were lived, or a few; from `WORLD_FIRST` on.

@@ -7,46 +7,35 @@
 #![allow(dead_code, reason = "each of these uses a part of it")]
 #![allow(unused_imports, reason = "likewise")]
 
+mod addresses;
+pub(crate) mod chunks;
 pub(crate) mod connection;
 pub(crate) mod context;
-pub(crate) mod peers;
-
-mod addresses;
-mod chunks;
 mod documents;
-mod exchange;
-mod heads;
+pub(crate) mod exchange;
+pub(crate) mod heads;
+pub(crate) mod peers;
 mod subscribers;
 mod vocabularies;
-
-pub(crate) use addresses::addresses;
-pub(crate) use chunks::{chunked, decode};
-pub(crate) use connection::{connection, split};
-pub(crate) use documents::{message, msgpack, settings};
-pub(crate) use exchange::exchange;
-pub(crate) use heads::{framing, head, target_query};
-pub(crate) use peers::zmtp;
-pub(crate) use subscribers::subscriptions;
-pub(crate) use vocabularies::translation;
 
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
 pub(crate) const ALL: [(&str, Property); 14] = [
-    ("head", head),
-    ("framing", framing),
-    ("target_query", target_query),
-    ("chunked", chunked),
-    ("connection", connection),
-    ("split", split),
-    ("message", message),
-    ("msgpack", msgpack),
-    ("settings", settings),
-    ("zmtp", zmtp),
-    ("subscriptions", subscriptions),
-    ("exchange", exchange),
-    ("translation", translation),
-    ("addresses", addresses),
+    ("head", heads::head),
+    ("framing", heads::framing),
+    ("target_query", heads::target_query),
+    ("chunked", chunks::chunked),
+    ("connection", connection::connection),
+    ("split", connection::split),
+    ("message", documents::message),
+    ("msgpack", documents::msgpack),
+    ("settings", documents::settings),
+    ("zmtp", peers::zmtp),
+    ("subscriptions", subscribers::subscriptions),
+    ("exchange", exchange::exchange),
+    ("translation", vocabularies::translation),
+    ("addresses", addresses::addresses),
 ];
 
 /// Returns two places that depend on all of `input`, so that the fuzzer varies them, and are the same in every run.

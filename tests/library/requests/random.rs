@@ -9,7 +9,7 @@ use adapter_gateway::http::connection::Waiting;
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Outcome, Through, run, whole};
 use crate::properties::context::Limits;
-use crate::properties::{self, decode};
+use crate::properties::{chunks, connection, heads};
 use crate::support::compare::assert_same;
 
 /// One request: one that leaves the connection open, or now and then one that does not.
@@ -108,8 +108,8 @@ proptest! {
         let bytes = edited(requests.concat(), &edits);
         let in_pieces = run(&Limits::default(), cut(&bytes, &at), Through::Input);
         assert_same("in pieces", &in_pieces, &whole(&Limits::default(), &bytes));
-        properties::split(&bytes);
-        properties::connection(&bytes);
+        connection::split(&bytes);
+        connection::connection(&bytes);
     }
 
     /// Nothing of a head is left for the one behind it.
@@ -125,9 +125,9 @@ proptest! {
     #[test]
     fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
         let bytes = edited(request, &edits);
-        properties::head(&bytes);
-        properties::framing(&bytes);
-        properties::target_query(&bytes);
+        heads::head(&bytes);
+        heads::framing(&bytes);
+        heads::target_query(&bytes);
     }
 
     #[test]
@@ -148,7 +148,7 @@ proptest! {
         wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
         let body_bytes = wire.len();
         wire.extend(&behind);
-        assert_same("chunks", &decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
-        properties::chunked(&edited(wire, &edits));
+        assert_same("chunks", &chunks::decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
+        chunks::chunked(&edited(wire, &edits));
     }
 }

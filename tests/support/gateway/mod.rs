@@ -215,7 +215,7 @@ impl Gateway {
 
     /// Waits until it ends by itself and returns its exit status.
     pub(crate) fn wait_exit(&mut self) -> i32 {
-        let status = self.process.wait_exit(PATIENCE);
+        let status = self.process.wait_exit();
         status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
     }
 

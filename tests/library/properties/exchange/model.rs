@@ -82,6 +82,7 @@ impl Subscriber {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Model {
     pub(super) is_bound: bool,
     dialled: Vec<bool>,
@@ -95,15 +96,7 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(is_bound: bool, dialled: usize) -> Self {
-        Self {
-            is_bound,
-            dialled: vec![false; dialled],
-            subscribers: BTreeMap::new(),
-            messages: Vec::new(),
-            freed: Freed::default(),
-            unsubscribed: 0,
-            were_publishers_held: false,
-        }
+        Self { is_bound, dialled: vec![false; dialled], ..Self::default() }
     }
 
     pub(super) fn join(&mut self, place: u8, is_of_hub: bool) {
