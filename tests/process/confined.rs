@@ -98,7 +98,6 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
 /// The errors with which container runtimes refuse: Docker with EPERM, gVisor and older kernels with ENOSYS.
 const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];
 
-/// Serves one request, and returns what the gateway wrote to stderr.
 fn serve_one(builder: Builder) -> String {
     let mut gateway = builder.start();
     gateway.post(FINE).assert_accepted();

@@ -11,14 +11,6 @@ use crate::support::*;
 const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 
 #[test]
-fn a_demo_stops_although_nobody_reads_its_stdout() {
-    let (_unread, stdout) = FullPipe::new();
-    let mut demo = Process::spawn_printing_to(&mut demo(&PLAIN), stdout);
-    demo.wait_log("listening");
-    demo.stop(Signal::TERM);
-}
-
-#[test]
 fn a_demo_that_cannot_keep_its_certificate_names_the_variable() {
     let stderr = Process::spawn(demo(&[]).env("TMPDIR", "/dev/null")).finish(3).stderr;
     assert!(stderr.contains("TMPDIR") && !stderr.contains("--cert-dir"), "{stderr}");
@@ -55,7 +47,12 @@ fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
 }
 
 #[test]
-fn demo_stops_although_its_reader_does_not_read() {
+fn a_demo_stops_although_its_reader_reads_no_more_or_nothing() {
+    let (_unread, stdout) = FullPipe::new();
+    let mut unread = Process::spawn_printing_to(&mut demo(&PLAIN), stdout);
+    unread.wait_log("listening");
+    unread.stop(Signal::TERM);
+
     let (reader, writer) = std::io::pipe().unwrap();
     let mut demo = Process::spawn_printing_to(&mut demo(&["--plain"]), writer);
     let mut printed = BufReader::new(reader);

@@ -26,7 +26,6 @@ fn switch_says(command: &str, settings: &Path, text: &str) {
     assert!(transcript.stdout.contains(text), "{transcript:?}");
 }
 
-/// Returns the path of settings that do not exist, and their folder.
 fn settings_in_a_folder() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("user_settings.py");

@@ -291,24 +291,21 @@ fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
             script += &format!(" && (echo {open}; echo {token}) > {folder}/user_settings.py");
         }
         let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).spawn_beside(settings);
-        eventually_idles(&gateway);
-    }
-}
-
-fn eventually_idles(gateway: &Gateway) {
-    eventually_handles_signals(gateway);
-    let waits = || {
-        let tasks = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
-        let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());
-        let of_thread = |status: String| {
-            let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:\t"));
-            waits.map_or(0, |waits| waits.parse::<u64>().unwrap())
+        eventually_handles_signals(&gateway);
+        let waits = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
+            let statuses =
+                tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());
+            let of_thread = |status: String| {
+                let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:\t"));
+                waits.map_or(0, |waits| waits.parse::<u64>().unwrap())
+            };
+            statuses.map(of_thread).sum::<u64>()
         };
-        statuses.map(of_thread).sum::<u64>()
-    };
-    eventually("a span in which it wakes for its looks alone", || {
-        let (since, before) = (Instant::now(), waits());
-        std::thread::sleep(Duration::from_secs(11));
-        (waits() - before <= since.elapsed().as_secs() / 5 + 1).then_some(())
-    });
+        eventually("a span in which it wakes for its looks alone", || {
+            let (since, before) = (Instant::now(), waits());
+            std::thread::sleep(Duration::from_secs(11));
+            (waits() - before <= since.elapsed().as_secs() / 5 + 1).then_some(())
+        });
+    }
 }

@@ -156,10 +156,10 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     assert!(report.lost.iter().all(|at| *at < first_kept), "lost from the pipe or the queue");
 }
 
-/// Any subscriber of a hub can make it forward that.
 #[test]
-fn a_hub_that_forwards_a_very_long_subscription_stays_connected() {
+fn a_hub_that_forwards_a_very_long_subscription_stays_connected_and_the_first_message_after_a_reconnect_arrives() {
     let mut deployment = Deployment::with([]);
+    // Any subscriber of a hub can make it forward that.
     let mut subscriber = RawPeer::speaking(&deployment.endpoints.subscribers, "SUB");
     for prefix in [&[b'x'; 100 * 1024][..], b"behind it"] {
         subscriber.send_all(&subscribe(Form::Message, prefix));
@@ -172,11 +172,8 @@ fn a_hub_that_forwards_a_very_long_subscription_stays_connected() {
     let message = Message::new("t", "{}");
     deployment.gateway.post(message.body()).assert_accepted();
     assert_eq!(deployment.subscriber.next(), message);
-}
+    drop(subscriber);
 
-#[test]
-fn the_first_message_after_a_reconnect_arrives() {
-    let mut deployment = Deployment::with([]);
     for number in 0..20 {
         let first = Message::new("first", &format!(r#"{{"number":{number}}}"#));
         deployment.lose_hub();

@@ -189,7 +189,6 @@ fn the_parents_that_replace_a_gateway_and_that_have_no_package() {
 
 type Posted = (String, Value);
 
-/// Returns the message of the examples, with this content.
 fn hello(content: &str) -> Posted {
     ("adapter/extensions/data".to_owned(), serde_json::json!({"extension_id": "demo", "content": content}))
 }

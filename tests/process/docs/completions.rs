@@ -98,7 +98,6 @@ fn zsh_phrase(text: &str) -> String {
     text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:")
 }
 
-/// Returns the lines of the completion for fish.
 pub(crate) fn fish(program: &Command) -> String {
     let complete = "complete -c adapter-gateway";
     let mut text = String::new();

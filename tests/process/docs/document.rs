@@ -7,14 +7,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file of the repository.
 pub(crate) struct Document {
     /// The path from the root of the repository.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Returns the path of a file of the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -58,7 +56,6 @@ impl Document {
         fs::write(repository(&self.path), &self.text).unwrap();
     }
 
-    /// Returns what follows each `<!-- MARK -->`.
     fn after_each(&self, mark: &str) -> impl Iterator<Item = &str> {
         self.text.split(&format!("<!-- {mark} -->\n")).skip(1).collect::<Vec<_>>().into_iter()
     }
@@ -71,7 +68,6 @@ impl Document {
         rest
     }
 
-    /// Returns the block of code after a mark.
     pub(crate) fn block(&self, mark: &str) -> &str {
         let (fence, rest) = self.after(mark).split_once('\n').unwrap();
         assert!(fence.starts_with("```"), "{}: {fence}", self.path);
@@ -88,7 +84,6 @@ impl Document {
         self.table(mark).into_iter().flat_map(|row| quoted(row[column])).collect()
     }
 
-    /// Returns the tables after each mark of this name.
     pub(crate) fn tables(&self, mark: &str) -> Vec<Vec<Vec<&str>>> {
         self.after_each(mark).map(rows).collect()
     }
@@ -123,7 +118,6 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     .collect()
 }
 
-/// Returns the words between single backticks.
 pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

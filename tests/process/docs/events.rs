@@ -6,7 +6,6 @@ use super::document::{Document, quoted};
 use crate::lifecycle::running::events_until;
 use crate::support::*;
 
-/// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
 /// The event of a subscriber that does not read. `tests/process/guard` sees to it.
@@ -99,7 +98,6 @@ fn counters_are_those_of_the_table_and_of_its_example() {
     assert_same_set("counters of the example", keys(&example), counted);
 }
 
-/// Returns the events and their fields as the table has them.
 fn described() -> Fields {
     let reference = Document::read("docs/reference.md");
     let counters: Vec<String> =

@@ -18,7 +18,11 @@ fn generated_parts_are_up_to_date() {
         with_parts("docs/clients.md", &[("messages", message_table())]),
         with_parts(
             "docs/reference.md",
-            &[("topics", topic_table()), ("unchecked", unchecked()), ("vocabularies", vocabulary_table())],
+            &[
+                ("topics", topic_table()),
+                ("unchecked", UNCHECKED.map(|topic| format!("`{topic}`")).join(", ") + "\n"),
+                ("vocabularies", vocabulary_table()),
+            ],
         ),
         with_parts("docs/openapi.yaml", &openapi()),
         Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
@@ -62,34 +66,22 @@ fn message_table() -> String {
     table
 }
 
-/// Returns the body of the request.
 fn body(message: &Message) -> String {
     format!(r#"{{"topic": "{}", "payload": {}}}"#, message.topic, message.payload)
 }
 
-/// Returns the table of topics of `docs/reference.md`.
 fn topic_table() -> String {
     let mut table = "| topic | identifier | `content` |\n|---|---|---|\n".to_owned();
     for topic in topics() {
         let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
-        let (identifiers, content) = (identifiers.join(" or "), description(topic.content));
-        table += &format!("| `{}` | {identifiers} | {content} |\n", topic.name);
+        let content = match topic.content {
+            Content::Any => "any value".to_owned(),
+            Content::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
+            Content::HomeAutomation => "an object, see below".to_owned(),
+        };
+        table += &format!("| `{}` | {} | {content} |\n", topic.name, identifiers.join(" or "));
     }
     table
-}
-
-/// Returns what the reference says of the content.
-fn description(content: Content) -> String {
-    match content {
-        Content::Any => "any value".to_owned(),
-        Content::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
-        Content::HomeAutomation => "an object, see below".to_owned(),
-    }
-}
-
-/// Returns the list of the topics whose payloads are not checked.
-fn unchecked() -> String {
-    UNCHECKED.map(|topic| format!("`{topic}`")).join(", ") + "\n"
 }
 
 /// Returns the table of vocabularies of `docs/reference.md`: each topic and each identifier that differs.
@@ -114,28 +106,25 @@ fn vocabulary_table() -> String {
     table
 }
 
-/// Returns the name and the content of each generated part of `docs/openapi.yaml`.
 fn openapi() -> [(&'static str, String); 4] {
-    let examples = messages::all().iter().map(openapi_example).collect();
+    let example = |Message { name, purpose, topic, payload, .. }: &Message| {
+        format!(
+            "              {name}:
+                summary: {}
+                value:
+                  topic: {topic}
+                  payload: {payload}
+",
+            capitalised(purpose),
+        )
+    };
+    let examples = messages::all().iter().map(example).collect();
     let topics = topics();
     let reference = |topic| format!("        - $ref: '#/components/schemas/{}'\n", schema_name(topic));
     let references = topics.iter().map(reference).collect();
     let schemas = topics.iter().map(openapi_schema).collect();
     let names = topics.iter().map(|topic| format!("              - {}\n", topic.name)).collect();
     [("examples", examples), ("references", references), ("schemas", schemas), ("names", names)]
-}
-
-fn openapi_example(message: &Message) -> String {
-    let Message { name, purpose, topic, payload, .. } = message;
-    format!(
-        "              {name}:
-                summary: {}
-                value:
-                  topic: {topic}
-                  payload: {payload}
-",
-        capitalised(purpose),
-    )
 }
 
 fn openapi_schema(topic: &Topic) -> String {
@@ -153,7 +142,11 @@ fn openapi_schema(topic: &Topic) -> String {
         capitalised(topic.purpose),
         topic.name,
     );
-    let content = content_schema(topic.content);
+    let content = match topic.content {
+        Content::Any => "{}".to_owned(),
+        Content::OneOf(words) => format!("{{ enum: [{}] }}", words.join(", ")),
+        Content::HomeAutomation => "{ $ref: '#/components/schemas/HomeAutomation' }".to_owned(),
+    };
     if let [one] = topic.identifiers.as_slice() {
         schema += &format!(
             "          required: [{one}, content]
@@ -174,14 +167,6 @@ fn openapi_schema(topic: &Topic) -> String {
         }
     }
     schema
-}
-
-fn content_schema(content: Content) -> String {
-    match content {
-        Content::Any => "{}".to_owned(),
-        Content::OneOf(words) => format!("{{ enum: [{}] }}", words.join(", ")),
-        Content::HomeAutomation => "{ $ref: '#/components/schemas/HomeAutomation' }".to_owned(),
-    }
 }
 
 /// Returns the topic in one word: `AdapterNodesData`.

@@ -11,7 +11,6 @@ pub(crate) struct Command {
     pub(crate) options: Vec<Opt>,
 }
 
-/// An option.
 pub(crate) struct Opt {
     /// The name with its dashes.
     pub(crate) name: &'static str,
@@ -19,7 +18,6 @@ pub(crate) struct Opt {
     pub(crate) value: Value,
 }
 
-/// What an option takes.
 pub(crate) enum Value {
     /// The option is a switch.
     Nothing,

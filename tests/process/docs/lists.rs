@@ -25,7 +25,6 @@ use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::topics::TOPICS;
 use crate::support::*;
 
-/// Returns the text that the program prints for these words.
 fn printed(program: &str, arguments: &str) -> String {
     let arguments = arguments.split(' ');
     let output = process::Command::new(program).args(arguments).current_dir(repository("")).output().unwrap();
@@ -37,7 +36,6 @@ fn strings<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> 
     items.into_iter().map(|item| item.to_string()).collect()
 }
 
-/// Returns the reasons for a 503.
 fn unavailable() -> BTreeSet<String> {
     strings(Unavailable::ALL.iter().map(|reason| reason.kind()))
 }
@@ -157,15 +155,12 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     for row in TOPICS.iter() {
         assert!(requests.contains(&format!("\"{}\"", row.topic)), "no request file has {}", row.topic);
     }
-}
 
-#[test]
-fn openapi_has_the_order_of_the_checks() {
+    // The OpenAPI document has the order of the checks.
     let openapi = Document::read("docs/openapi.yaml").text;
     let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
     let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
     let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
-    let reference = Document::read("docs/reference.md");
     let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
     // These are no checks: they accept, or they end a wait.
     expected.retain(|status| ![200, 204, 408].contains(status));

@@ -63,7 +63,6 @@ fn entry(option: &Opt) -> String {
     format!(".TP\n{title}\n{}\n", roff(&sentence(option.description)))
 }
 
-/// Returns the text as a sentence.
 fn sentence(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     let end = if text.ends_with('.') { "" } else { "." };

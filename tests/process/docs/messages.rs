@@ -37,7 +37,6 @@ pub(crate) struct Topic {
     text: &'static str,
 }
 
-/// An example.
 pub(crate) struct Message {
     /// A name that no other example has.
     pub(crate) name: String,
@@ -52,20 +51,17 @@ pub(crate) struct Message {
 pub(crate) fn topics() -> Vec<Topic> {
     let topics = SCHEMAS.iter().map(|row| {
         let note = NOTES.iter().find(|note| note.0 == row.topic);
-        let &(_, purpose, text) = note.unwrap_or(&(row.topic, purpose(row.content), "hello"));
-        Topic {
-            name: row.topic,
-            identifiers: row.identifiers().collect(),
-            content: row.content,
-            schema: row,
-            purpose,
-            text,
-        }
+        let purpose = match row.content {
+            Content::Any => "send a value",
+            Content::OneOf(_) => "send one of the words",
+            Content::HomeAutomation => "call a service",
+        };
+        let &(name, purpose, text) = note.unwrap_or(&(row.topic, purpose, "hello"));
+        Topic { name, identifiers: row.identifiers().collect(), content: row.content, schema: row, purpose, text }
     });
     topics.collect()
 }
 
-/// Returns every example.
 pub(crate) fn all() -> Vec<Message> {
     topics().iter().flat_map(Topic::messages).collect()
 }
@@ -112,15 +108,6 @@ impl Topic {
 /// Returns whether it is of the newer vocabulary, which names extensions and not nodes.
 pub(crate) fn is_newer(identifier: &str) -> bool {
     identifier.starts_with("extension")
-}
-
-/// Returns what a topic without a note is for.
-fn purpose(content: Content) -> &'static str {
-    match content {
-        Content::Any => "send a value",
-        Content::OneOf(_) => "send one of the words",
-        Content::HomeAutomation => "call a service",
-    }
 }
 
 fn service_call([domain, service, entity]: [&str; 3]) -> String {

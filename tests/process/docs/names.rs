@@ -40,7 +40,7 @@ fn assert_exists(root: &str, cell: &str) -> usize {
 }
 
 #[test]
-fn the_table_of_changes_names_every_file_of_its_examples() {
+fn the_table_of_changes_names_every_file_of_its_examples_and_the_way_of_a_message_what_exists() {
     let design = Document::read("docs/design.md");
     let mut examples = 0;
     for row in design.table("changes") {
@@ -55,11 +55,7 @@ fn the_table_of_changes_names_every_file_of_its_examples() {
         assert!(files.len() > 1, "{example} stands nowhere");
     }
     assert_eq!(examples, 4);
-}
 
-#[test]
-fn the_way_of_a_message_names_what_exists() {
-    let design = Document::read("docs/design.md");
     let way = design.table("way");
     assert!(way.len() > 10);
     let files: BTreeSet<_> = design.words("way", 1).into_iter().filter(|name| name.ends_with(".rs")).collect();

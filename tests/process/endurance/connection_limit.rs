@@ -3,7 +3,6 @@
 use super::{assert_idle, take_all_descriptors};
 use crate::support::*;
 
-/// How long to wait for an answer that must not come.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Connects a client and sends a request, whether the gateway accepts the connection or not.
@@ -21,7 +20,6 @@ fn is_answered(client: &mut Client, timeout: Duration) -> bool {
     bytes > 0
 }
 
-/// Fails if one of the clients has an answer after a while.
 fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut Client>) {
     std::thread::sleep(NO_ANSWER_TIMEOUT);
     assert!(!clients.into_iter().any(|client| is_answered(client, Duration::from_millis(1))));

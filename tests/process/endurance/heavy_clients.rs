@@ -5,10 +5,8 @@ use std::net::Shutdown;
 
 use crate::support::*;
 
-/// Clients that each announce a large body.
 const CLIENTS: usize = 1_000;
 const BODY_BYTES: usize = 1 << 20;
-/// How much of each body is sent. The rest never comes.
 const SENT_BYTES: usize = 16 << 10;
 const BUDGET_BYTES: usize = 8 << 20;
 /// The memory that a connection may use beside its body.

@@ -14,11 +14,6 @@ use crate::support::*;
 /// timer. A gateway that loops without waiting uses up to 100 ticks a second.
 const IDLE_TICKS: u64 = 10;
 
-/// Returns the number of open connections.
-fn connections(gateway: &mut Gateway) -> u64 {
-    gateway.stats()["connections"].as_u64().expect("a count of connections")
-}
-
 /// Connects clients until no descriptor of the gateway is free, serves each of them, and returns them with the former
 /// limit of descriptors. The limit applies to the numbers of descriptors: free numbers below it are used first. The
 /// first client stands for at least one request, also where no number below the highest is free.

@@ -7,7 +7,6 @@ use crate::endurance::take_all_descriptors;
 use crate::support::process::Refusal;
 use crate::support::*;
 
-/// The ports whose peers are watched.
 const PORTS: [(Side, Transport); 3] =
     [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)];
 
@@ -15,10 +14,8 @@ const PORTS: [(Side, Transport); 3] =
 const IDLE_TICKS: u64 = 5;
 /// The same while peers that are refused come back again and again: a fifth of one core.
 const REFUSING_TICKS: u64 = 60;
-/// The pause of a peer that was refused.
 const COME_BACK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Returns the processor time that the gateway takes, in ticks.
 fn ticks(gateway: &Gateway) -> u64 {
     let before = cpu_ticks(gateway.id());
     std::thread::sleep(Duration::from_secs(3));

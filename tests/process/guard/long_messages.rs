@@ -9,12 +9,10 @@ use crate::support::*;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Returns a message of the publisher of this number with a payload of so many bytes.
 fn long_message(number: usize, payload_bytes: usize) -> Vec<u8> {
     message(&[OWN_TOPIC.as_bytes(), payload(number as u32, &"x".repeat(payload_bytes)).as_bytes()])
 }
 
-/// Returns publishers past their handshake.
 fn publishers<const N: usize>(rig: &Rig) -> [RawPeer; N] {
     [(); N].map(|()| {
         let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
@@ -23,7 +21,6 @@ fn publishers<const N: usize>(rig: &Rig) -> [RawPeer; N] {
     })
 }
 
-/// Returns how many publishers were disconnected.
 fn disconnected(rig: &mut Rig) -> u64 {
     rig.gateway.stats()["peers"]["disconnected"].as_u64().unwrap()
 }

@@ -7,9 +7,7 @@ use super::traffic::{Poster, assert_received, number, payload};
 use crate::support::peer::message;
 use crate::support::*;
 
-/// Messages of each of four senders.
 const MESSAGES: u32 = 500;
-/// The topics of the senders begin so.
 const TOPIC: &str = "order/";
 
 #[test]

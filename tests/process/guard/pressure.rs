@@ -44,7 +44,6 @@ impl Flood {
     }
 }
 
-/// Waits until publishers send no more for a second, and returns how many bytes they have sent together.
 fn sent_until_held_back(floods: &[Flood]) -> usize {
     let sent = || floods.iter().map(|flood| flood.sent.load(Ordering::Relaxed)).sum::<usize>();
     let (mut last, mut since) = (sent(), Instant::now());

@@ -23,7 +23,6 @@ pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
     /// Where publishers connect, if the gateway runs a hub.
     pub(crate) publishers: Option<String>,
-    /// Where subscribers connect.
     pub(crate) subscribers: String,
     pub(crate) subscriber: Subscriber,
     resident_before_kib: u64,
@@ -31,14 +30,12 @@ pub(crate) struct Rig {
     _directory: TempDir,
 }
 
-/// The transport of the endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport {
     Tcp,
     Ipc,
 }
 
-/// What the peers connect to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
     /// The endpoint of `--bind`.
@@ -62,7 +59,6 @@ impl Rig {
         Self::start(stopping_soon(), side, transport, OWN_TOPIC)
     }
 
-    /// Starts a gateway whose subscriber receives everything.
     pub(crate) fn heard_by_all(side: Side, transport: Transport) -> Self {
         Self::start(stopping_soon(), side, transport, "")
     }
@@ -73,7 +69,6 @@ impl Rig {
         Self::start(builder, Side::Hub, Transport::Tcp, OWN_TOPIC)
     }
 
-    /// Starts a gateway with a queue of 200 messages and this stall timeout.
     pub(crate) fn with_short_queue(side: Side, stall_timeout: Duration) -> Self {
         let stall_timeout_s = stall_timeout.as_secs().to_string();
         let builder = stopping_soon().arguments(["--queue", "200", "--stall-timeout", &stall_timeout_s]);
@@ -108,7 +103,6 @@ impl Rig {
         rig
     }
 
-    /// Returns where publishers connect.
     pub(crate) fn publishers(&self) -> &str {
         self.publishers.as_deref().expect("the gateway runs a hub")
     }
@@ -123,7 +117,6 @@ impl Rig {
         subscribed(RawPeer::connect(&self.subscribers), prefix)
     }
 
-    /// Posts a message that nobody else sends.
     fn publish(&mut self) -> Message {
         self.published += 1;
         let message = Message::new(OWN_TOPIC, &format!(r#"{{"n":{}}}"#, self.published));
@@ -147,7 +140,6 @@ impl Rig {
         assert_eq!(self.subscriber.next(), message);
     }
 
-    /// Connects a subscriber on libzmq that has no thread.
     pub(crate) fn connect_libzmq(&self, context: &zmq::Context, prefix: &str) -> zmq::Socket {
         let socket = context.socket(zmq::SUB).unwrap();
         socket.set_subscribe(prefix.as_bytes()).unwrap();
@@ -155,7 +147,6 @@ impl Rig {
         socket
     }
 
-    /// Returns whether a subscriber that comes now is served in this time.
     pub(crate) fn serves_newcomer_within(&mut self, time: Duration) -> bool {
         let newcomer = Subscriber::connected(&self.subscribers, OWN_TOPIC);
         let deadline = Instant::now() + time;
@@ -169,17 +160,14 @@ impl Rig {
         false
     }
 
-    /// Returns how much memory the gateway has gained since its start, in KiB.
     pub(crate) fn growth_kib(&self) -> u64 {
         resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib)
     }
 
-    /// Checks that the gateway has gained little memory since its start.
     pub(crate) fn assert_small(&self, what: &str) {
         self.assert_gained_less_than(GROWTH_KIB, what);
     }
 
-    /// Checks that the gateway has gained less than so much memory since its start.
     pub(crate) fn assert_gained_less_than(&self, bound_kib: u64, what: &str) {
         let growth_kib = self.growth_kib();
         println!("{what}: {} KiB before, {growth_kib} KiB more", self.resident_before_kib);

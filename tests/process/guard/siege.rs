@@ -33,20 +33,6 @@ fn peers_that_leave_cost_little() {
     });
 }
 
-/// Holds so many silent connections open to an endpoint until `is_over`, and opens those again that are closed.
-fn be_silent(endpoint: &str, connections: usize, is_over: &AtomicBool, reopened: &AtomicUsize) {
-    let mut silent: VecDeque<_> = (0..connections).map(|_| RawPeer::connect(endpoint)).collect();
-    while !is_over.load(Ordering::Relaxed) {
-        for _ in 0..connections {
-            let mut peer = silent.pop_front().unwrap();
-            let is_ended = peer.is_ended();
-            silent.push_back(if is_ended { RawPeer::connect(endpoint) } else { peer });
-            reopened.fetch_add(usize::from(is_ended), Ordering::Relaxed);
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// A peer that is in its handshake takes no place of one that speaks, and the oldest of them goes.
 #[test]
 fn silent_connections_lock_nobody_out() {
@@ -59,7 +45,19 @@ fn silent_connections_lock_nobody_out() {
         let endpoints = rig.endpoints();
         let came_in = std::thread::scope(|threads| {
             for endpoint in &endpoints {
-                threads.spawn(|| be_silent(endpoint, SILENT, &is_over, &reopened));
+                threads.spawn(|| {
+                    let mut silent: VecDeque<_> = (0..SILENT).map(|_| RawPeer::connect(endpoint)).collect();
+                    while !is_over.load(Ordering::Relaxed) {
+                        // Those that were closed are opened again.
+                        for _ in 0..SILENT {
+                            let mut peer = silent.pop_front().unwrap();
+                            let is_ended = peer.is_ended();
+                            silent.push_back(if is_ended { RawPeer::connect(endpoint) } else { peer });
+                            reopened.fetch_add(usize::from(is_ended), Ordering::Relaxed);
+                        }
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
             }
             eventually("the places are taken", || (reopened.load(Ordering::Relaxed) > SILENT).then_some(()));
             let came_in = (0..HONEST).filter(|_| rig.serves_newcomer_within(Duration::from_secs(5))).count();

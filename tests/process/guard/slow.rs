@@ -10,9 +10,7 @@ use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::whole_messages;
 use crate::support::*;
 
-/// Bytes of the payloads.
 const PAYLOAD_BYTES: usize = 20_000;
-/// The stall timeout of the gateways.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after the first refusal a subscriber may hold others up.
 const DISCONNECTED_WITHIN: Duration = Duration::from_secs(6);

@@ -14,7 +14,6 @@ use crate::support::*;
 const CONNECTIONS: &str = "GUARD_CONNECTIONS";
 /// The environment variable that repeats a storm.
 const SEED: &str = "GUARD_SEED";
-/// Connections at the same time.
 const CLIENTS: u64 = 48;
 
 impl Random {
@@ -97,32 +96,6 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Makes the connections to one port of a gateway, which must be unharmed then.
-fn storm(what: &str, rig: Rig, endpoint: &str) {
-    raise_descriptors();
-    let connections = number(CONNECTIONS).unwrap_or(2_000);
-    let seed = number(SEED).unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
-    println!("{what}: {connections} connections, {SEED}={seed}");
-    let target: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-    let (made, since) = (AtomicU64::new(0), Instant::now());
-    std::thread::scope(|clients| {
-        for client in 0..CLIENTS {
-            let made = &made;
-            clients.spawn(move || {
-                for number in (client..connections).step_by(CLIENTS as usize) {
-                    // Each connection has its own seed, so that a single one can be repeated.
-                    let came_about = connect_once(target, &mut Random(seed.wrapping_add(number)));
-                    made.fetch_add(u64::from(came_about), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let (made, seconds) = (made.into_inner(), since.elapsed().as_secs());
-    println!("{what}: {made} of {connections} connections in {seconds} s");
-    assert!(made * 10 > connections * 9, "only {made} connections came about");
-    rig.assert_unharmed(what);
-}
-
 #[test]
 fn every_port_of_the_bus_stands_a_storm() {
     let modes: &[&'static str] = if io_mode() == "uring" { &["uring", "epoll"] } else { &["epoll"] };
@@ -136,6 +109,30 @@ fn every_port_of_the_bus_stands_a_storm() {
             ("subscribers' side", other_hub, subscribers),
             ("bound endpoint", bound, endpoint),
         ];
-        side_by_side(ports, |(what, rig, endpoint)| storm(&format!("{what}, {io}"), rig, &endpoint));
+        side_by_side(ports, |(port, rig, endpoint)| {
+            let what = format!("{port}, {io}");
+            raise_descriptors();
+            let connections = number(CONNECTIONS).unwrap_or(2_000);
+            let seed = number(SEED).unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
+            println!("{what}: {connections} connections, {SEED}={seed}");
+            let target: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+            let (made, since) = (AtomicU64::new(0), Instant::now());
+            std::thread::scope(|clients| {
+                for client in 0..CLIENTS {
+                    let made = &made;
+                    clients.spawn(move || {
+                        for number in (client..connections).step_by(CLIENTS as usize) {
+                            // Each connection has its own seed, so that a single one can be repeated.
+                            let came_about = connect_once(target, &mut Random(seed.wrapping_add(number)));
+                            made.fetch_add(u64::from(came_about), Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            let (made, seconds) = (made.into_inner(), since.elapsed().as_secs());
+            println!("{what}: {made} of {connections} connections in {seconds} s");
+            assert!(made * 10 > connections * 9, "only {made} connections came about");
+            rig.assert_unharmed(&what);
+        });
     }
 }

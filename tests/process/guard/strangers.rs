@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::*;
 
-/// The ports, by both transports.
 const PORTS: [(Side, Transport); 4] = [
     (Side::Bind, Transport::Tcp),
     (Side::Bind, Transport::Ipc),

@@ -12,10 +12,8 @@ const GROWTH_BY_MANY_KIB: u64 = 40 * 1024;
 /// The most that is sent at once, except for a single subscription that is longer.
 const PART_BYTES: usize = 1 << 20;
 
-/// What prefixes look like, and their length.
 #[derive(Clone, Copy, Debug)]
 enum Prefixes {
-    /// They differ everywhere.
     Random(usize),
     /// They differ in their last eight bytes.
     Alike(usize),
@@ -38,7 +36,6 @@ const SHAPES: [(Prefixes, Form); 9] = [
 const LONG_PREFIXES: (Prefixes, Form) = (Prefixes::Random(1_024), Form::Command);
 
 impl Prefixes {
-    /// Returns the prefix with this number.
     fn nth(self, number: u64) -> Vec<u8> {
         match self {
             Self::Random(length) => Random(number).many_bytes(length),

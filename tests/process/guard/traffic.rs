@@ -12,7 +12,6 @@ pub(crate) struct Poster {
     topic: String,
     padding: String,
     next: u32,
-    /// The numbers that were answered with 200.
     pub(crate) accepted: Vec<u32>,
     /// When the first message was refused, and how many had been accepted then.
     pub(crate) first_refusal: Option<(Instant, usize)>,
@@ -32,7 +31,6 @@ impl Poster {
         }
     }
 
-    /// Posts the next message. Returns whether it was accepted.
     pub(crate) fn post(&mut self) -> bool {
         self.post_together(1)
     }
@@ -71,12 +69,10 @@ impl Poster {
     }
 }
 
-/// Returns a payload that says its number.
 pub(crate) fn payload(number: u32, padding: &str) -> String {
     format!(r#"{{"n":{number},"padding":"{padding}"}}"#)
 }
 
-/// Returns the number of such a payload.
 pub(crate) fn number(payload: &[u8]) -> u32 {
     let digits = payload.strip_prefix(br#"{"n":"#).expect("a number");
     let length = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap();

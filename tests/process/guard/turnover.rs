@@ -22,7 +22,6 @@ const MOST_LONGER: Duration = Duration::from_millis(100);
 /// How often a thread of the test or of the gateway may have to wait for a processor between a post and its receipt.
 const WAITS: u32 = 8;
 
-/// Returns the subscriptions of each peer, to prefixes of so many random bytes.
 fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random(prefix_bytes as u64);
     (0..PEERS).map(|_| random_subscriptions(&mut random, PREFIXES, prefix_bytes)).collect()

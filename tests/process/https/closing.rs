@@ -23,7 +23,7 @@ fn idle_clients_get_close_notify_when_their_time_is_over_and_when_the_gateway_st
 
 /// One read may bring more requests than the gateway holds answers for at once.
 #[test]
-fn a_close_notify_of_the_client_is_answered_with_one_behind_the_answers_to_all_requests() {
+fn a_close_notify_is_answered_with_one_behind_all_answers_and_a_large_message_of_who_reads_none_is_published() {
     let rig = Rig::start();
     for (requests, request, status) in [
         (0, rig.request(FINE).bytes(), 200),
@@ -45,13 +45,9 @@ fn a_close_notify_of_the_client_is_answered_with_one_behind_the_answers_to_all_r
         }
         client.expect_close();
     }
-}
 
-/// What the client has not read when it closes resets the connection, and the reset discards what it has not sent yet. So
-/// the gateway sends nothing of its own accord before the request is whole.
-#[test]
-fn a_large_message_of_a_client_that_closes_without_reading_is_published() {
-    let rig = Rig::start();
+    // What the client has not read when it closes resets the connection, and the reset discards what it has not sent yet. So
+    // the gateway sends nothing of its own accord before the request is whole.
     let message = Message::new("large", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(900_000)));
     for version in ALL_VERSIONS {
         let connector = Connector::version(&self_signed_certificate(&rig.gateway), version);

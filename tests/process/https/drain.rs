@@ -9,7 +9,6 @@ use crate::support::net::connect;
 use crate::support::report::assert_nothing_is_lost_by_a_stop;
 use crate::support::*;
 
-/// Longer than a test waits for a stop.
 const LONG: [&str; 4] = ["--drain-timeout", "120", "--head-timeout", "120"];
 
 /// Only few messages are sent on one connection, so that handshakes are part of the load.

@@ -32,7 +32,6 @@ fn every_kind_of_key_is_served_also_in_one_file_with_a_whole_chain() {
     assert_eq!(tls.connection().peer_certificates().unwrap(), [pair.leaf(), next.leaf()]);
 }
 
-/// Serves these files, and returns what the log says until the stop.
 fn log_of(arguments: [&str; 4]) -> String {
     let Fixture { mut gateway, subscriber: _bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
     gateway.log_at_the_stop()

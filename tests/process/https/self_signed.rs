@@ -58,14 +58,6 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
 }
 
-#[test]
-fn a_pair_is_made_when_the_gateway_first_opens() {
-    let mut gateway = Gateway::serve().https().settings(disabled()).start_disabled();
-    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
-    gateway.enable("of-the-test");
-    Connector::trusting_file(&self_signed_certificate(&gateway)).assert_serves(&gateway);
-}
-
 /// The directory is made. That of the settings need not be writable.
 #[test]
 fn the_pair_is_kept_in_the_directory_of_the_option() {
@@ -131,6 +123,12 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let [certificate, ..] = files(gateway.settings.path());
     expect_certificate(&mut gateway, "renewed", &certificate);
     gateway.wait_listening();
+
+    // It is made when the gateway first opens.
+    let mut gateway = Gateway::serve().https().settings(disabled()).start_disabled();
+    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
+    gateway.enable("of-the-test");
+    Connector::trusting_file(&self_signed_certificate(&gateway)).assert_serves(&gateway);
 }
 
 fn whole_chain(path: &Path) -> Vec<CertificateDer<'static>> {

@@ -52,14 +52,6 @@ fn a_log_that_is_read_late_tells_how_many_lines_were_dropped() {
 }
 
 #[test]
-fn a_start_that_fails_ends_although_nobody_reads_stderr() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (_unread, stderr) = FullPipe::new();
-    let mut gateway = Gateway::serve().listen(taken.local_addr().unwrap()).stderr(stderr).spawn();
-    assert_eq!(gateway.wait_exit(), 4);
-}
-
-#[test]
 fn streams_that_take_nothing_or_that_nobody_reads_hold_up_nothing() {
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ((_unread_stdout, stdout), (_unread_stderr, stderr)) = (FullPipe::new(), FullPipe::new());
@@ -78,6 +70,12 @@ fn streams_that_take_nothing_or_that_nobody_reads_hold_up_nothing() {
         gateway.signal(Signal::TERM);
         gateway.finish(0);
     }
+
+    // A start that fails ends too.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_unread, stderr) = FullPipe::new();
+    let mut gateway = Gateway::serve().listen(taken.local_addr().unwrap()).stderr(stderr).spawn();
+    assert_eq!(gateway.wait_exit(), 4);
 }
 
 /// Another process that shares the stream has made it non-blocking.

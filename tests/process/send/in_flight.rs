@@ -284,17 +284,14 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
 }
 
 #[test]
-fn a_gateway_that_is_switched_off_is_told_as_such() {
+fn a_gateway_that_is_switched_off_is_told_as_such_and_not_waited_for() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
     let stderr = Server::start().play(3, &[], &[&[(1..4, [TAKEN, OFF].concat())]], 3);
     assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
     assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
-}
 
-/// It refuses connections, as one does that starts again, and the settings tell that it does not.
-#[test]
-fn a_gateway_that_was_switched_off_between_two_lines_is_not_waited_for() {
+    // Between two lines, it refuses connections, as one does that starts again, and the settings tell that it does not.
     let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| {
         settings.write(disabled());
         let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
