@@ -33,20 +33,14 @@ impl Arguments {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
-        let mut words: Vec<&str> = words
-            .iter()
-            .flat_map(|word| match word.split_once('=') {
-                Some((option, value)) if option.starts_with("--") => vec![option, value],
-                _ => vec![word.as_str()],
-            })
-            .collect();
-        // Behind these two words, `-h` may be the value of an option.
-        for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
-            *word = "--help";
-        }
-        if let Some(word) = words.first_mut().filter(|word| **word == "-V") {
-            *word = "--version";
-        }
+        let words = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => vec![option, value],
+            // Behind these two words, `-h` may be the value of an option.
+            _ if at < 2 && word == "-h" => vec!["--help"],
+            _ if at == 0 && word == "-V" => vec!["--version"],
+            _ => vec![word.as_str()],
+        });
+        let words: Vec<&str> = words.collect();
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => EarlyExit::Help(grouped(early.output)),
             Err(()) => EarlyExit::Usage(format!("{}; see --help", early.output.trim_end().trim_end_matches('.'))),

@@ -63,8 +63,7 @@ impl GatewayConfig {
     /// gateway needs without any client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
-        let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();
-        let wanted_peers = if is_bound { MAX_PEERS as u64 } else { 0 };
+        let wanted_peers = if self.bus.bind.is_empty() && self.bus.hub.is_none() { 0 } else { MAX_PEERS as u64 };
         let of_target = |target: &ListenTarget| match target {
             ListenTarget::Addresses(addresses) => addresses.len(),
             ListenTarget::Path(_) => 1,
