@@ -1,8 +1,7 @@
 //! Characters that a terminal does not show.
 
-/// Returns whether a terminal, or a reader of lines, may take `c` for something else than a part of the text, or shows
-/// nothing of it: the controls (Unicode's general category Cc), U+2028 and U+2029, which end a line, the formats (Cf),
-/// such as the characters that reorder the text around them, and the tags (U+E0000 to U+E007F).
+/// Returns whether a terminal or a reader of lines may take `c` for something else than a part of the text, or shows
+/// nothing of it: the controls and formats of Unicode (Cc, Cf), the ends of lines (Zl, Zp), and the tags (U+E0000 ff.).
 pub(crate) fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -22,7 +22,6 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
-use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
@@ -103,10 +102,9 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Resolves when the system tells that the content, the permissions or the existence of a file may have changed
-    /// since the last renewal, or when it is time to look. A burst of changes is reported once, and again until the watch
-    /// is renewed: who looks during it may see half of a change. Cancel-safe: the next call reports what a dropped future
-    /// has seen.
+    /// Resolves when a file, or its permissions, may have changed since the last renewal, or when it is time to look. A
+    /// burst of changes is reported once, and again until the watch is renewed: who looks during it may see half of a
+    /// change. Cancel-safe: the next call reports what a dropped future has seen.
     pub async fn changed(&mut self) {
         if self.burst_end.is_none() {
             tokio::select! {
@@ -200,13 +198,9 @@ impl WatchedPlaces {
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = Reader::new(events, &mut buffer);
         let mut concerned = false;
-        let end = loop {
-            match reader.next() {
-                Ok(event) => concerned |= self.concerns(&event),
-                Err(error) => break error,
-            }
-        };
-        debug_assert_eq!(end, Errno::AGAIN, "an inotify descriptor that is not blocking has no other error");
+        while let Ok(event) = reader.next() {
+            concerned |= self.concerns(&event);
+        }
         concerned
     }
 

@@ -1,5 +1,6 @@
 //! A certificate with its key: reads both from PEM files (RFC 7468), and checks them.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -7,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
-use std::{error, fmt};
 
 use httpdate::HttpDate;
 use rustls::crypto::ring::sign::any_supported_type;
@@ -66,8 +66,6 @@ impl fmt::Display for CertificateError {
         write!(f, "{}: {}", self.path.display(), self.reason)
     }
 }
-
-impl error::Error for CertificateError {}
 
 /// A certificate that can be served.
 #[derive(Clone, Debug)]
@@ -174,7 +172,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let (_, content) = secret_file::read(path, MAX_FILE_BYTES).map_err(|error| CertificateError {
         path: path.into(),
         reason: error.to_string(),
-        is_replaceable: error.kind() == ErrorKind::NotFound,
+        is_replaceable: matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     })?;
     let content = content.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(content);
     match content.len() {

@@ -1,6 +1,5 @@
-//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A
-//! [`Session`] is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way
-//! round.
+//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A [`Session`]
+//! is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
 //!
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
@@ -29,8 +28,7 @@ const RECORD_OVERHEAD_BYTES: usize = 29;
 const READ_BUFFER_BYTES: usize = 4096;
 
 /// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
-/// refused with `no_application_protocol`. A client that offers none speaks HTTP/1.1. `curl --http1.0` offers the
-/// second.
+/// refused with `no_application_protocol`; one that offers none speaks HTTP/1.1. `curl --http1.0` offers the second.
 const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
 /// Begins sessions. The workers share it.
@@ -284,9 +282,7 @@ impl TlsFault {
     }
 }
 
-/// ```text
-/// struct { ContentType type; ProtocolVersion legacy_record_version; uint16 length; opaque fragment[length]; }
-/// ```
+/// The header of a record: its type, two bytes for the version, and two for the length of what follows.
 const HEADER_BYTES: usize = 5;
 
 /// The `ContentType` of application data and, where TLS 1.3 encrypts, of every record (RFC 8446 §5.2).

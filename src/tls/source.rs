@@ -3,7 +3,6 @@
 //! trust it. A pair that cannot be renewed is served as long as it is valid.
 
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,8 +116,7 @@ pub(super) fn load_self_signed(
 ) -> Result<LoadedCertificate, CertificateError> {
     [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].iter().for_each(|file| remove_abandoned(&directory.join(file)));
     let mut wanted = Vec::new();
-    add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()));
-    add_new(&mut wanted, names.iter().cloned());
+    add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()).chain(names.iter().cloned()));
     if let Found::Usable(loaded) = find(directory, &wanted, now)? {
         return Ok(loaded);
     }
@@ -172,18 +170,11 @@ enum Found {
 
 fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    // Where one cannot be looked at, the read tells why. Below a file there is none, and the write tells that.
-    let is_absent = |path: &PathBuf| match path.try_exists() {
-        Ok(exists) => !exists,
-        Err(error) => error.kind() == ErrorKind::NotADirectory,
-    };
-    if [&certificate, &key].into_iter().all(is_absent) {
-        return Ok(Found::Unusable { reason: None, last: None, names: Vec::new() });
-    }
     let (mut loaded, CertificateContent { validity, names }) = match read(directory) {
         Ok(pair) => pair,
         Err(error) if error.is_replaceable => {
-            return Ok(Found::Unusable { reason: Some(error.to_string()), last: None, names: Vec::new() });
+            let reason = (certificate.exists() || key.exists()).then(|| error.to_string());
+            return Ok(Found::Unusable { reason, last: None, names: Vec::new() });
         }
         Err(error) => return Err(error),
     };
