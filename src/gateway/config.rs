@@ -19,7 +19,7 @@ const OTHER_DESCRIPTORS: u64 = 40;
 /// for each end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, one of so many is reserved for peers of the bus, but never fewer than the fewest peers.
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and the fewest peers in any case.
 const PEER_DIVISOR: u64 = 5;
 const FEWEST_PEERS: u64 = 24;
 

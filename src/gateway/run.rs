@@ -90,8 +90,8 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Binds the endpoints of the bus last: a gateway that is started a second time by mistake, and finds the port of the
-    /// first one taken, has not touched anything else.
+    /// Binds the endpoints of the bus last: a gateway that is started a second time by mistake, and finds the port of
+    /// the first one taken, has not touched anything else.
     async fn start(
         config: Arc<GatewayConfig>,
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,

@@ -43,9 +43,9 @@ pub(super) enum SignalAction {
 }
 
 impl Signals {
-    /// Watches the parent and standard input, if that is asked for, and installs the handlers. From then on these signals
-    /// no longer end the process. SIGHUP asks to reload, or to stop if the configuration says so and unless the process
-    /// ignores it.
+    /// Watches the parent and standard input, if that is asked for, and installs the handlers. From then on these
+    /// signals no longer end the process. SIGHUP asks to reload, or to stop if the configuration says so and unless
+    /// the process ignores it.
     pub(super) fn install(config: &GatewayConfig) -> Result<Self, Failure> {
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();

@@ -12,11 +12,11 @@ use super::fault::SettingsFault;
 /// How many brackets may be open at once. CPython's tokenizer has the same limit (`MAXLEVEL`).
 const MAX_BRACKETS: usize = 200;
 
-/// How many blocks may be open at once. CPython's tokenizer has the same limit (`MAXINDENT`, one of which is the module).
+/// How many blocks may be open at once. CPython's tokenizer has the same limit (`MAXINDENT`, with the module).
 const MAX_BLOCKS: usize = 99;
 
-/// How many operators and keywords may apply to one another, as the dots of `a.b.c` do. CPython 3.11 refuses some 3,000.
-/// A tree of 500, within as many blocks as are allowed, takes half a thread's stack in a build without optimization.
+/// How many operators and keywords may apply to one another, as the dots of `a.b.c` do. CPython 3.11 refuses 3,000. A
+/// tree of 500, within as many blocks as are allowed, takes half a thread's stack in a build without optimization.
 const MAX_OPERATORS: usize = 500;
 
 /// Refuses a text whose syntax tree could be deeper than the limits allow together.
