@@ -62,12 +62,8 @@ impl Subscriber {
         socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS).unwrap();
         open(&socket).unwrap();
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
-        let state = Arc::new(Received {
-            start,
-            received: AtomicU64::new(0),
-            timing: AtomicBool::new(false),
-            delays_ns: Mutex::default(),
-        });
+        let (received, timing, delays_ns) = Default::default();
+        let state = Arc::new(Received { start, received, timing, delays_ns });
         let (received, mut frame) = (Arc::clone(&state), zmq::Message::new());
         let receiving = Task::repeat(move || match socket.recv(&mut frame, 0) {
             // This frame is a topic.

@@ -81,19 +81,10 @@ pub(crate) async fn run(world: Arc<World>, seed: u64, number: usize) {
 
 impl Client {
     fn new(world: &Arc<World>, way: Way, random: Random) -> Self {
-        let (begun, now) = (world.changes.now(), Instant::now());
+        let (begun, latest) = (world.changes.now(), Instant::now());
         let connection = world.account().open_connection();
-        Self {
-            world: Arc::clone(world),
-            way,
-            random,
-            connection,
-            begun,
-            previous: now,
-            latest: now,
-            requests: 0,
-            pieces: 0,
-        }
+        let (world, previous, requests, pieces) = (Arc::clone(world), latest, 0, 0);
+        Self { world, way, random, connection, begun, previous, latest, requests, pieces }
     }
 
     async fn live(&mut self, kind: Kind) {

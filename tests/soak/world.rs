@@ -73,15 +73,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(tcp: SocketAddr, unix: PathBuf) -> Self {
-        Self {
-            tcp,
-            unix,
-            changes: Changes::default(),
-            tokens: AtomicU32::new(0),
-            tls: Mutex::new(None),
-            account: Mutex::default(),
-            over: watch::Sender::new(false),
-        }
+        let (changes, tokens, tls, account, over) = Default::default();
+        Self { tcp, unix, changes, tokens, tls, account, over }
     }
 
     pub(crate) fn account(&self) -> MutexGuard<'_, Account> {

@@ -71,13 +71,9 @@ pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     let socket = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let (unsent, unread) = pair(fields[4]);
-        TcpSocket {
-            local: address(fields[1]),
-            peer: address(fields[2]),
-            listens: fields[3] == "0A",
-            buffered_bytes: (unsent + unread) as usize,
-            has_keep_alive_timer: fields[5].starts_with("02:"),
-        }
+        let (local, peer, buffered_bytes) = (address(fields[1]), address(fields[2]), (unsent + unread) as usize);
+        let (listens, has_keep_alive_timer) = (fields[3] == "0A", fields[5].starts_with("02:"));
+        TcpSocket { local, peer, listens, buffered_bytes, has_keep_alive_timer }
     };
     table.lines().skip(1).map(socket).collect()
 }

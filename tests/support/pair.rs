@@ -71,11 +71,8 @@ impl Pair {
 
     pub(crate) fn in_files(&self) -> PairFiles {
         let directory = tempfile::tempdir().unwrap();
-        let files = PairFiles {
-            certificate: directory.path().join("cert.pem"),
-            key: directory.path().join("key.pem"),
-            directory,
-        };
+        let [certificate, key] = ["cert.pem", "key.pem"].map(|name| directory.path().join(name));
+        let files = PairFiles { certificate, key, directory };
         files.replace(self);
         files
     }

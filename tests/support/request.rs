@@ -16,16 +16,9 @@ pub(crate) struct Request {
 impl Request {
     /// Returns a POST of a JSON body to `target`.
     pub(crate) fn post(target: &str, body: impl AsRef<[u8]>) -> Self {
-        Self {
-            method: "POST".to_owned(),
-            target: target.to_owned(),
-            version: "HTTP/1.1",
-            fields: vec![
-                ("Host".to_owned(), "localhost".to_owned()),
-                ("Content-Type".to_owned(), "application/json".to_owned()),
-            ],
-            body: body.as_ref().to_vec(),
-        }
+        let (method, target, body) = ("POST".to_owned(), target.to_owned(), body.as_ref().to_vec());
+        let request = Self { method, target, version: "HTTP/1.1", fields: Vec::new(), body };
+        request.field("Host", "localhost").field("Content-Type", "application/json")
     }
 
     pub(crate) fn method(mut self, method: &str) -> Self {

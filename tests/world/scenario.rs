@@ -125,15 +125,9 @@ impl Gateway {
                 World::current().end_tasks(tasks);
             })
         };
-        Rc::new(Self {
-            world: Rc::clone(world),
-            modes,
-            inherited,
-            open: RefCell::default(),
-            closing: RefCell::default(),
-            listening: RefCell::default(),
-            workers: RefCell::new(contexts.into_iter().map(run).collect()),
-        })
+        let (world, workers) = (Rc::clone(world), RefCell::new(contexts.into_iter().map(run).collect()));
+        let (open, closing, listening) = Default::default();
+        Rc::new(Self { world, modes, inherited, open, closing, listening, workers })
     }
 
     /// Opens, closes and changes things for as long as the world lasts, and then stops the workers.

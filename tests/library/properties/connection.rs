@@ -62,14 +62,10 @@ pub(crate) struct TestConnection {
 
 impl TestConnection {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self {
-            connection: if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() },
-            context: limits.context(),
-            wire: Vec::new(),
-            received: Vec::new(),
-            buffered_bytes: limits.buffered_bytes,
-            end: End::Open(Waiting::First),
-        }
+        let connection = if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() };
+        let (context, buffered_bytes) = (limits.context(), limits.buffered_bytes);
+        let (wire, received, end) = (Vec::new(), Vec::new(), End::Open(Waiting::First));
+        Self { connection, context, wire, received, buffered_bytes, end }
     }
 
     /// Gives it `piece`, and lets it answer all that it can.

@@ -44,14 +44,8 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            buffered_bytes: limits::Limits::DEFAULT.buffered_bytes,
-            queue: usize::MAX,
-            unavailable: None,
-            token: Some(TOKEN),
-            is_unix: false,
-        }
+        let (policy, buffered_bytes) = (Policy::default(), limits::Limits::DEFAULT.buffered_bytes);
+        Self { policy, buffered_bytes, queue: usize::MAX, unavailable: None, token: Some(TOKEN), is_unix: false }
     }
 }
 

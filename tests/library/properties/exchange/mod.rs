@@ -45,12 +45,9 @@ static CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| {
 pub(crate) fn exchange(input: &[u8]) {
     let Some((&configuration, steps)) = input.split_first() else { return };
     let (is_bound, dialled) = (configuration & 1 == 0, usize::from(configuration >> 1) % 3);
-    let mut world = World {
-        exchange: Exchange::new(if is_bound { usize::from(PLACES) } else { 0 }, dialled),
-        model: Model::new(is_bound, dialled),
-        now: Duration::ZERO,
-        taken: 0,
-    };
+    let exchange = Exchange::new(if is_bound { usize::from(PLACES) } else { 0 }, dialled);
+    let model = Model::new(is_bound, dialled);
+    let mut world = World { exchange, model, now: Duration::ZERO, taken: 0 };
     for &[action, who, much] in steps.as_chunks().0.iter().take(400) {
         world.step(action, who, much);
         world.check();

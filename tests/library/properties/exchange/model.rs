@@ -131,19 +131,11 @@ impl Model {
         }
         let subscribers = wanted.len();
         let connected = (0..self.dialled.len()).filter(|endpoint| self.dialled[*endpoint]);
-        let mut message = Message {
-            origin,
-            wire,
-            weight_bytes,
-            taken_at: now,
-            wanted,
-            is_handed_over: origin == Origin::Forwarded,
-            wanted_by_dialled: connected.collect(),
-            handed_to: BTreeSet::new(),
-        };
-        if message.wanted_by_dialled.is_empty() && (self.is_bound || self.dialled.is_empty()) {
-            message.is_handed_over = true;
-        }
+        let (wanted_by_dialled, handed_to) = (BTreeSet::from_iter(connected), BTreeSet::new());
+        let needs_none = wanted_by_dialled.is_empty() && (self.is_bound || self.dialled.is_empty());
+        let (taken_at, is_handed_over) = (now, origin == Origin::Forwarded || needs_none);
+        let message =
+            Message { origin, wire, weight_bytes, taken_at, wanted, is_handed_over, wanted_by_dialled, handed_to };
         self.messages.push(message);
         self.free();
         subscribers
