@@ -1,6 +1,6 @@
-//! The gateway where the system gives it less: as a container runs it, as process 1 with a read-only root and with what is
-//! mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and where there are
-//! no watches on files, as on a desktop whose inotify instances are used up.
+//! The gateway where the system gives it less: as a container runs it, as process 1 with a read-only root and with
+//! what is mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and
+//! where there are no watches on files, as on a desktop whose inotify instances are used up.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

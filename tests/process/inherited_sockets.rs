@@ -1,5 +1,6 @@
-//! `--listen fd:N`: a listening socket is shared with others, who feel nothing of the gateway. Another gateway replaces it
-//! there under load: no client sees a failure, and every message that was answered with 200 is published once, to each hub.
+//! `--listen fd:N`: a listening socket is shared with others, who feel nothing of the gateway. Another gateway
+//! replaces it there under load: no client sees a failure, and every message that was answered with 200 is published
+//! once, to each hub.
 
 use std::io::{ErrorKind, Read};
 use std::net::UdpSocket;

@@ -7,18 +7,18 @@
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
-//! | `bus` | Does `--encoding` publish what it promises, and does a parent learn why an endpoint is not connected? |
+//! | `bus` | Does `--encoding` publish what it promises, and is the reason told why a hub is not connected? |
 //! | `unix_sockets` | Is everything as by TCP? |
-//! | `inherited_sockets` | Do others feel nothing of a gateway that listens on their socket, also when another one replaces it? |
+//! | `inherited_sockets` | Do others feel nothing of a gateway on their socket, and of one that replaces it? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `files` | Is every switch-off seen, and nothing held up, whatever file systems, mounts and locks do? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `confined` | Does the gateway serve, and follow its files, in a container, without io_uring and without watches? |
 //! | `enable` | Do `enable` and `disable` say what was asked for, and change nothing else? |
-//! | `descriptors` | Is none left open, and is a start without enough of them, or of threads, refused with a sentence? |
+//! | `descriptors` | Is none left open, and is a start without enough of them or of threads refused with a sentence? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
-//! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone, in each vocabulary? |
+//! | `adapter_states` | Does HTTP alone cause each transition of the specification's section 3, in each vocabulary? |
 //! | `listen`, `demo` | Can a person use what these commands print? |
 //! | `send` | Does every line arrive once and in order, or does a person learn which did not? |
 //! | `https` | Is https served as clients use it, and are certificates made, renewed and replaced? |

@@ -136,8 +136,8 @@ fn fish_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Each script reads typed lines, and prints a line with what is offered for each: the data has what is typed, whose last
-/// word is the one to complete, and what is offered in the order of the alphabet.
+/// Each script reads typed lines, and prints a line with what is offered for each: the data has what is typed, whose
+/// last word is the one to complete, and what is offered in the order of the alphabet.
 #[test]
 fn every_shell_completes() {
     // fish completes the whole word.

@@ -17,8 +17,8 @@ const SEARCHED: [&str; 7] = [
     "tests/support",
 ];
 
-/// Fails unless all that a cell names exists: files and folders below `root`, and behind a file what it defines. Returns
-/// the number of these definitions.
+/// Fails unless all that a cell names exists: files and folders below `root`, and behind a file what it defines.
+/// Returns the number of these definitions.
 fn assert_exists(root: &str, cell: &str) -> usize {
     let (mut words, mut definitions) = (Vec::new(), 0);
     for name in quoted(cell) {

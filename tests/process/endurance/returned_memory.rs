@@ -11,9 +11,9 @@ const SMALL: (usize, usize) = (20_000, 1 << 12);
 /// The most memory that may remain above what the gateway had before.
 const REMAINING_KIB: u64 = 32 * 1024;
 
-/// A case has how the subscriber and the gateway are connected, what waits, and whether the subscriber reads it or leaves.
-/// With `--connect`, all messages wait in libzmq, and none in the queue.
-/// Each takes some 20 s, of which the gateway waits for most.
+/// A case has how the subscriber and the gateway are connected, what waits, and whether the subscriber reads it or
+/// leaves. With `--connect`, all messages wait in libzmq, and none in the queue. Each takes some 20 s, of which the
+/// gateway waits for most.
 #[test]
 fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stalled() {
     let cases = [
@@ -66,14 +66,13 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
             lowest = lowest.min(resident_kib(gateway.id()));
             (lowest <= before + REMAINING_KIB).then_some(())
         });
-        println!(
-            "{way}, {count} of {payload_bytes} bytes, read: {is_read}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards"
-        );
+        let case = format!("{way}, {count} of {payload_bytes} bytes, read: {is_read}");
+        println!("{case}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
     });
 }
 
-/// More than a few MiB are held all the time, subscriptions or messages for a subscriber that does not read, and messages flow
-/// all the time, one every half a second.
+/// More than a few MiB are held all the time, subscriptions or messages for a subscriber that does not read, and
+/// messages flow all the time, one every half a second.
 #[test]
 fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
     const BURST: usize = 128;

@@ -13,6 +13,5 @@ mod siege;
 mod slow;
 mod storm;
 mod strangers;
-mod subscriptions;
 pub(crate) mod traffic;
 mod turnover;

@@ -49,8 +49,8 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order_and_one
     let hub = rig.gateway.stats()["hub"].take();
     assert_eq!((&hub["forwarded"], &hub["dropped"]), (&(2 * MESSAGES).into(), &0.into()), "{hub}");
 
-    // A message that comes alone is not written with the next one, or after a pause. The fastest of several counts, since
-    // the machine may be busy.
+    // A message that comes alone is not written with the next one, or after a pause. The fastest of several counts,
+    // since the machine may be busy.
     let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
     let times = (0..10).map(|number| {
         let sent = Instant::now();

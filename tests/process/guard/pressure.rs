@@ -191,8 +191,9 @@ fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
     let _taken = (0..count).take_while(|_| peer.send(message)).count();
 }
 
-/// They leave one after the other while nothing is passed on: few with large messages, many with small ones, and some with
-/// many messages, which take no place of others. Afterwards the gateway serves others, and has given the memory back.
+/// They leave one after the other while nothing is passed on: few with large messages, many with small ones, and some
+/// with many messages, which take no place of others. Afterwards the gateway serves others, and has given the memory
+/// back.
 #[test]
 fn publishers_that_come_and_go_cost_a_bounded_amount() {
     side_by_side([(12, 200, MIB), (3_000, 200, 100), (254, 1_000, 300)], |(publishers, messages, payload_bytes)| {

@@ -24,8 +24,8 @@ fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
     });
 }
 
-/// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a message
-/// that is being written, and nothing else happens afterwards.
+/// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a
+/// message that is being written, and nothing else happens afterwards.
 #[test]
 fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happens() {
     const CONTEXT: [u8; 16] = [7; 16];

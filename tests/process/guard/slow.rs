@@ -21,8 +21,8 @@ const SMALL_BUFFER_BYTES: usize = 16 * 1024;
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 
-/// A case has how many bytes it reads every 100 ms, and whether its receive buffer is the smallest one, so that few bytes
-/// are acknowledged at a time.
+/// A case has how many bytes it reads every 100 ms, and whether its receive buffer is the smallest one, so that few
+/// bytes are acknowledged at a time.
 #[test]
 fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     let manners = [(0, false), (1_000, false), (100, true)];

@@ -27,8 +27,8 @@ fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     (0..PEERS).map(|_| random_subscriptions(&mut random, PREFIXES, prefix_bytes)).collect()
 }
 
-/// Starts two threads that let half of the peers leave and come back, one after the other. Each stays while the others of
-/// its thread come back.
+/// Starts two threads that let half of the peers leave and come back, one after the other. Each stays while the
+/// others of its thread come back.
 fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     let come_and_go = |half: &[Vec<u8>]| {
         let hello = |bytes: &Vec<u8>| [&handshake("SUB").concat(), &bytes[..]].concat();

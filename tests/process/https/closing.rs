@@ -46,8 +46,8 @@ fn a_close_notify_is_answered_with_one_behind_all_answers_and_a_large_message_of
         client.expect_close();
     }
 
-    // What the client has not read when it closes resets the connection, and the reset discards what it has not sent yet. So
-    // the gateway sends nothing of its own accord before the request is whole.
+    // What the client has not read when it closes resets the connection, and the reset discards what it has not sent
+    // yet. So the gateway sends nothing of its own accord before the request is whole.
     let message = Message::new("large", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(900_000)));
     for version in ALL_VERSIONS {
         let connector = Connector::version(&self_signed_certificate(&rig.gateway), version);

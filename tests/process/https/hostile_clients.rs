@@ -1,4 +1,5 @@
-//! Clients that do not speak TLS, stall, send slowly, or disconnect in the middle. A deadline is one second, the shortest.
+//! Clients that do not speak TLS, stall, send slowly, or disconnect in the middle. A deadline is one second, the
+//! shortest.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -175,8 +176,8 @@ fn a_head_or_a_body_that_does_not_end_is_answered_with_408() {
     rig.assert_bus_is_quiet();
 }
 
-/// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off. They are not bytes
-/// of a head either: the gateway cannot answer, since no part of a request has arrived.
+/// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off. They are not
+/// bytes of a head either: the gateway cannot answer, since no part of a request has arrived.
 #[test]
 fn a_record_that_does_not_end_is_answered_with_408_in_a_body_and_closed_in_a_head() {
     let rig = Rig::with(["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"]);

@@ -6,7 +6,6 @@ mod drain;
 mod failed_handshakes;
 mod given_files;
 mod hostile_clients;
-mod reload;
 mod requests;
 pub(crate) mod rig;
 mod self_signed;

@@ -90,8 +90,8 @@ fn what_refuses_a_start_is_named() {
     }
 }
 
-/// The unit tests of `cli` have one of each kind; here are those that `main` sees, those that only several options together
-/// make wrong, and what the message says of them.
+/// The unit tests of `cli` have one of each kind; here are those that `main` sees, those that only several options
+/// together make wrong, and what the message says of them.
 #[test]
 fn wrong_arguments_are_2_with_a_message_on_stderr() {
     let wrong = include_str!("../../data/wrong-arguments.json");

@@ -1,5 +1,5 @@
-//! The running gateway: the sockets that it listens on, `ready` and `not-ready`, for which a parent waits before it posts,
-//! what its parent can ask for and may do, and what an idle gateway costs.
+//! The running gateway: the sockets that it listens on, `ready` and `not-ready`, for which a parent waits before it
+//! posts, what its parent can ask for and may do, and what an idle gateway costs.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

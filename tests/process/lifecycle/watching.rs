@@ -1,5 +1,5 @@
-//! `--watch-stdin`: the gateway stops when stdin has ended, and not before. `--watch-parent`: it stops when the process that
-//! started it has ended, whoever still holds its pipes.
+//! `--watch-stdin`: the gateway stops when stdin has ended, and not before. `--watch-parent`: it stops when the
+//! process that started it has ended, whoever still holds its pipes.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -45,8 +45,8 @@ impl Server {
         send.finish(status).stderr
     }
 
-    /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its settings,
-    /// and `send`.
+    /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its
+    /// settings, and `send`.
     fn away_behind_a_line(change: impl FnOnce(&SettingsFile)) -> (SocketAddr, SettingsFile, Process) {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let server = Self::start();
