@@ -2,7 +2,6 @@
 //! files and at SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set: a small
 //! computer without a battery has the right time only a while after its start. A new certificate ends no connection.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -41,7 +40,7 @@ impl WatchedCertificate {
             closes_key,
         };
         if let Some(state) = made_or_renewed(&loaded.notices) {
-            certificate.report(state);
+            certificate.report(state, None);
         }
         certificate.take_notices(loaded.notices);
         Ok(certificate)
@@ -51,9 +50,9 @@ impl WatchedCertificate {
     pub(super) fn reload(&mut self, watchdog: &Watchdog) {
         let now = SystemTime::now();
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
+        let [path, _key] = self.source.files();
         let loaded = match read(&self.source, watchdog, &mut self.closes_key) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
-                let [path, _key] = self.source.files();
                 Err(CertificateError::of_content(&path, "the certificate has expired"))
             }
             loaded => loaded,
@@ -68,7 +67,7 @@ impl WatchedCertificate {
             Ok(true) => {
                 log(format_args!("new connections get the new certificate"));
                 self.not_after = loaded.not_after;
-                self.report(made.unwrap_or(CertificateState::Replaced));
+                self.report(made.unwrap_or(CertificateState::Replaced), None);
             }
             Ok(false) => {}
             Err(error) => warning(format_args!("{error}; the certificate stays as it was")),
@@ -84,20 +83,17 @@ impl WatchedCertificate {
                 _ => warning(format_args!("{notice}")),
             }
             if let CertificateNotice::NotRenewed(error) | CertificateNotice::Rejected(error) = notice {
-                self.emit_event(CertificateState::Rejected, &error.path, Some(&error.reason));
+                self.report(CertificateState::Rejected, Some(error));
             }
         }
         self.notices = notices;
     }
 
-    fn report(&self, state: CertificateState) {
-        let [path, _key] = self.source.files();
-        self.emit_event(state, &path, None);
-    }
-
-    fn emit_event(&self, state: CertificateState, path: &Path, reason: Option<&str>) {
+    fn report(&self, state: CertificateState, fault: Option<&CertificateError>) {
+        let [certificate, _key] = self.source.files();
+        let path = fault.map_or(&certificate, |fault| &fault.path).display().to_string();
         let not_after = self.not_after.map(|time| date_time(time) + "Z");
-        let path = path.display().to_string();
+        let reason = fault.map(|fault| fault.reason.as_str());
         (self.emit)(&Event::Certificate { state, path: &path, not_after: not_after.as_deref(), reason });
     }
 }
@@ -118,7 +114,7 @@ fn read(
 fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
     notices.iter().find_map(|notice| match notice {
         CertificateNotice::Made { is_renewal: false, .. } => Some(CertificateState::Made),
-        CertificateNotice::Made { is_renewal: true, .. } => Some(CertificateState::Renewed),
+        CertificateNotice::Made { .. } => Some(CertificateState::Renewed),
         _ => None,
     })
 }

@@ -21,6 +21,7 @@ use crate::gateway::signals::or_never;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::sys::event_loop;
+use crate::sys::retry::PAUSE;
 use crate::sys::timed_join::on_thread;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
@@ -31,8 +32,6 @@ use crate::tls::source::CertificateSource;
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
 /// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
 pub(super) const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
-
-const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 /// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
@@ -232,7 +231,7 @@ impl SettingsThread {
                     None => return Ok(()),
                 },
                 () = or_never(self.settings.counts_at().map(sleep_until)) => false,
-                () = sleep(TAKEN_PAUSE), if matches!(self.listeners, ListenState::Taken(_)) => {
+                () = sleep(PAUSE), if matches!(self.listeners, ListenState::Taken(_)) => {
                     self.apply()?;
                     continue;
                 }

@@ -58,10 +58,7 @@ impl Draft {
         // No other process uses this name at the same time, even without the lock of the directory.
         let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
         // A process with the same number may have left it behind in a crash.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        let _ = fs::remove_file(&temporary);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         let draft = Self { path: path.into(), temporary };
         if let Some(replaced) = replaced {

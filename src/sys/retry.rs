@@ -16,7 +16,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an error that may pass is no answer yet: another program gives a lease (fcntl(2)) back within milliseconds.
 const PASSING_TIMEOUT: Duration = Duration::from_secs(1);
 
-const PAUSE: Duration = Duration::from_millis(5);
+/// The pause before the next attempt.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// Returns whether accept(2) fails with this error of a connection alone, so that the next one may be accepted at once.
 /// With any other error the same connection may fail again and again.

@@ -13,9 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unli
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
-use super::retry::{lock_directory, retry_until};
-
-const PAUSE: Duration = Duration::from_millis(5);
+use super::retry::{PAUSE, lock_directory, retry_until};
 
 /// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if it has to
 /// wait for a processor.
