@@ -111,18 +111,12 @@ impl Load {
 
     /// Sends requests at this rate, each on the connection that has been idle longest. A request for which no
     /// connection is idle waits, and its delay counts from when it was due.
-    pub(crate) fn open_loop(
-        &mut self,
-        request: &mut Request,
-        rate_hz: f64,
-        duration: Duration,
-        from: Instant,
-    ) -> Outcome {
+    pub(crate) fn open_loop(&mut self, request: &mut Request, rate_hz: f64, time: Duration, from: Instant) -> Outcome {
         let (start, start_ns) = (Instant::now(), since_ns(from));
         let mut due_ns = vec![0; self.connections.len()];
-        let mut delays_ns = Vec::with_capacity((rate_hz * duration.as_secs_f64()) as usize);
+        let mut delays_ns = Vec::with_capacity((rate_hz * time.as_secs_f64()) as usize);
         let mut idle: VecDeque<usize> = (0..self.connections.len()).collect();
-        let total = (rate_hz * duration.as_secs_f64()) as u64;
+        let total = (rate_hz * time.as_secs_f64()) as u64;
         let due = |nth: u64| start_ns + (nth as f64 * 1e9 / rate_hz) as u64;
         let mut sent = 0;
         while (delays_ns.len() as u64) < total {

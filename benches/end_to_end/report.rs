@@ -145,11 +145,8 @@ fn of_workload(workload: &Workload, results: &Results, bound: Option<f64>) -> Va
 
 fn of_server(results: &Results, server: Server) -> Value {
     let figures = results.metrics().into_iter().map(|metric| {
-        json!({
-            "figure": metric.key(),
-            "median": results.median(server, metric),
-            "rounds": results.values(server, metric),
-        })
+        let (median, rounds) = (results.median(server, metric), results.values(server, metric));
+        json!({ "figure": metric.key(), "median": median, "rounds": rounds })
     });
     json!({ "name": server.name(), "figures": figures.collect::<Vec<_>>() })
 }
@@ -161,12 +158,6 @@ fn comparison(results: &Results, metric: Metric, bound: f64) -> Option<Value> {
         Verdict::Beyond => "beyond",
         Verdict::WideRange | Verdict::Overlap => "noise",
     };
-    let (least, most) = compared.range;
-    Some(json!({
-        "figure": metric.key(),
-        "times_as_slow": compared.median,
-        "least": least,
-        "most": most,
-        "verdict": verdict,
-    }))
+    let (key, ratio, (least, most)) = (metric.key(), compared.median, compared.range);
+    Some(json!({ "figure": key, "times_as_slow": ratio, "least": least, "most": most, "verdict": verdict }))
 }

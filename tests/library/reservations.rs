@@ -175,10 +175,8 @@ fn run(seed: u64) {
             reservations.release(id);
             model.release(id);
         }
-        assert_eq!(
-            reservations.deadline().is_some(),
-            model.has_waiters() && model.holders.values().any(|it| it.counts)
-        );
+        let has_deadline = model.has_waiters() && model.holders.values().any(|it| it.counts);
+        assert_eq!(reservations.deadline().is_some(), has_deadline);
         assert!(reservations.deadline().is_none_or(|at| now < at && at <= now + WINDOW));
     }
     assert!(arrived_honest > 0);

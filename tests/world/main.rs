@@ -112,10 +112,8 @@ fn worlds() {
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    println!(
-                        "a world does not end; it is one of the {threads} before {}",
-                        next.load(Ordering::Relaxed)
-                    );
+                    let next = next.load(Ordering::Relaxed);
+                    println!("a world does not end; it is one of the {threads} before {next}");
                     std::process::exit(1);
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,

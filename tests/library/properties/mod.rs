@@ -1,8 +1,8 @@
 //! What must hold of the core for every input: one function for each fuzz target, and the means to drive a connection
 //! without I/O.
 //!
-//! `fuzz/lib.rs` includes it by path. `fuzz_seeds` replays what fuzzing has found on stable Rust, and other tests of
-//! this program draw from it.
+//! `fuzz/lib.rs` includes it by path, with what it takes of `tests/support`. `fuzz_seeds` replays what fuzzing has found
+//! on stable Rust, and other tests of this program draw from it.
 
 #![allow(dead_code, reason = "each of these uses a part of it")]
 #![allow(unused_imports, reason = "likewise")]
