@@ -124,15 +124,13 @@ class _Sending:
     async def _feed(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> None:
         if isinstance(messages, AsyncIterable):
             async for message in messages:
-                if self._take(message):
-                    await self._wait_for_room()
+                await self._take(message)
         else:
             for message in messages:
-                if self._take(message):
-                    await self._wait_for_room()
+                await self._take(message)
 
-    def _take(self, message: Message) -> bool:
-        """Takes a message. Returns whether to let the other task work before the next one is taken. That task alone
+    async def _take(self, message: Message) -> None:
+        """Takes a message, and lets the other task work if that is due before the next one is taken. That task alone
         reads, writes and closes, so no socket is closed while somebody waits for it."""
         self._pipeline.add(message)
         self._gathered += 1
@@ -140,16 +138,14 @@ class _Sending:
         self._change.set()
         if self._pipeline.has_outcomes:
             self._news.set()
-        return self._gathered >= self._pipeline.half or not self._has_room()
+        if self._gathered >= self._pipeline.half or not self._has_room():
+            await asyncio.sleep(0)
+            while not self._has_room():
+                self._room.clear()
+                await self._room.wait()
 
     def _has_room(self) -> bool:
         return self._pipeline.room() > self._yielding
-
-    async def _wait_for_room(self) -> None:
-        await asyncio.sleep(0)
-        while not self._has_room():
-            self._room.clear()
-            await self._room.wait()
 
     async def _work_on(self) -> None:
         waiter = functools.partial(wait, change=self._change)

@@ -82,7 +82,6 @@ class AnswerReader:
         if self._held:
             data = self._held + data
         found: list[tuple[Answer, int]] = []
-        at = 0
         end: int | None = 0
         while end is not None:
             at = end

@@ -39,8 +39,7 @@ def find_binary() -> pathlib.Path:
     a command, comes before all else. Then come the places where pip and other installers put the program: in a virtual
     environment, with `--user`, `--target` and `--prefix`. Last come the folders of `PATH`. Raises `BinaryNotFoundError`
     if the variable names no program, or if no place has one."""
-    named = os.environ.get(_VARIABLE)
-    if named:
+    if named := os.environ.get(_VARIABLE):
         found = shutil.which(named)
         if found is None:
             raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program")
@@ -60,8 +59,7 @@ def find_binary() -> pathlib.Path:
     ]
     places = list(dict.fromkeys(os.path.normpath(os.path.join(folder, _NAME)) for folder in folders))
     for place in (*places, _NAME):
-        found = shutil.which(place)
-        if found is not None:
+        if found := shutil.which(place):
             return pathlib.Path(found)
     raise BinaryNotFoundError(f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set")
 
@@ -84,9 +82,8 @@ def disable(settings: Optional[Path] = None) -> None:
 
 def _switch(command: str, settings: Optional[Path]) -> None:
     words = [str(find_binary()), command, *arguments({"settings": settings})]
-    none, pipe = subprocess.DEVNULL, subprocess.PIPE
     with may_be_refused():
-        ended = subprocess.run(words, stdin=none, stdout=pipe, stderr=pipe, timeout=_SWITCH_TIMEOUT_S)
+        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SWITCH_TIMEOUT_S)
     # Where SIGCHLD is ignored, the status is always 0.
     if ended.returncode != 0 or not ended.stdout:
         reason = ended.stderr.decode(errors="replace").strip().removeprefix("error: ")
@@ -101,8 +98,8 @@ def may_be_refused() -> Iterator[None]:
     except GatewayError:
         raise
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        number = error.errno if isinstance(error, OSError) else None
-        raise GatewayError(f"the program cannot be run: {error}{_HINTS.get(number, '')}") from error
+        hint = _HINTS.get(getattr(error, "errno", None), "")
+        raise GatewayError(f"the program cannot be run: {error}{hint}") from error
 
 
 Texts = Optional[Union[str, Sequence[str]]]

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union, cast
 
 from .answers import AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Path
@@ -34,8 +34,6 @@ _RECORD_BYTES = 16 * 1024
 _YOUNG_S = 2.0
 #: Seconds between two attempts at a Unix socket whose queue is full.
 _QUEUE_PAUSE_S = 0.01
-
-
 # It encodes the names of hosts. An import at the first one could meet a fork.
 codecs.lookup("idna")
 
@@ -123,8 +121,7 @@ def run(steps: Coroutine[Any, Any, _Result]) -> _Result:
     try:
         steps.send(None)
     except StopIteration as end:
-        result: _Result = end.value
-        return result
+        return cast(_Result, end.value)
     raise AssertionError("a step in a thread was suspended")
 
 

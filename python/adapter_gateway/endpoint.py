@@ -14,13 +14,10 @@ from typing import Any, Optional, Union
 from urllib.parse import quote, urlsplit
 
 Path = Union[str, os.PathLike[str]]
-
 #: What `Client` takes as a payload: an object, or its JSON text, which is sent as it stands.
 Payload = Union[Mapping[str, Any], str, bytes]
-
 #: A message as `send_many` takes it: topic and payload.
 Message = tuple[str, Payload]
-
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"
 #: The prefix of a Unix socket, as `--listen` has it.
@@ -62,11 +59,10 @@ class Endpoint:
         #: Where the token comes from, for errors.
         self.token_name = "the token that the client was made with"
         self.socket_path: Optional[str] = None
-        self.host = "localhost"
+        self.host = self._authority = "localhost"
         self.port = 0
         self.is_tls = False
         self._target = PATH
-        self._authority = "localhost"
         text = os.fspath(address)
         if isinstance(address, str) and "://" in text and not text.startswith(UNIX_PREFIX):
             self._read_url(text)

@@ -124,9 +124,7 @@ class GatewayProcessError(GatewayError):
     """A process did not do what was asked of it. `log` holds the last lines of its log, `reason` what it said itself."""
 
     def __init__(self, what: str, reason: Optional[str], log: Sequence[str]) -> None:
-        self.what = what
-        self.reason = reason
-        self.log = tuple(log)
+        self.what, self.reason, self.log = what, reason, tuple(log)
         text = what if reason is None else f"{what}: {reason}"
         super().__init__("\n  ".join((text, *self.log)))
 

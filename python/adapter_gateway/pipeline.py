@@ -67,8 +67,7 @@ class Pipeline:
         self._again: list[Entry] = []
         #: The bytes of the requests of all messages in `_order`.
         self._held_bytes = 0
-        self._sent_bytes = 0
-        self._answered_bytes = 0
+        self._sent_bytes = self._answered_bytes = 0
         self._reader = AnswerReader()
         #: When the first 503 came since the last message was accepted.
         self._unavailable_at: Optional[float] = None

@@ -31,14 +31,11 @@ from .gateway import Gateway
 from .process import LOG_LINES, Event
 from .settings import read_token
 
+#: How long each step of a start may take, on a busy machine too.
 START_TIMEOUT_S = 30.0
-"""How long each step of a start may take, on a busy machine too."""
-
 #: The time between two questions whether the subscription has arrived.
 _POLL_S = 0.005
-
 _log = logging.getLogger("adapter_gateway")
-
 _FREE_PORT = "tcp://127.0.0.1:*"
 _DEFAULTS = GatewayOptions(
     listen="127.0.0.1:0",
@@ -114,8 +111,7 @@ class GatewayForTests:
     def messages(self, topic: str = "", timeout_s: float = 5.0) -> Iterator[tuple[str, Any]]:
         """Returns an iterator over all messages since the start whose topic begins with this one, as topic and payload.
         If the next one does not come within this time, it raises `GatewayTimeoutError`."""
-        position, others = 0, 0
-        end = time.monotonic() + timeout_s
+        position, others, end = 0, 0, time.monotonic() + timeout_s
         while self._has_received(position + 1, end):
             name, _, payload = self._received[position].partition("\t")
             position += 1
