@@ -1,5 +1,4 @@
-//! Unpacks `seeds` and `found` into `corpus`, from which `cargo fuzz run TARGET` starts and to which it adds. Git
-//! ignores that folder.
+//! Unpacks `seeds` and `found` into `corpus`, which `cargo fuzz run TARGET` starts from and adds to, and git ignores.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,5 +1,4 @@
-//! Decides whether this build of the gateway is slower than another one. It sees figures alone, so its tests start no
-//! server.
+//! Decides by figures alone whether this build of the gateway is slower than another one.
 
 /// How a figure of this build compares with that of the other build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-//! The load generator. In a closed loop, each answer is followed by the next request; an open loop has a rate of its
-//! own.
+//! The load generator. In a closed loop, each answer is followed by the next request; an open loop has its own rate.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

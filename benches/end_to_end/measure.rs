@@ -278,8 +278,7 @@ impl Bench {
         load
     }
 
-    /// Runs a load until the subscriber has received all its messages. Returns its outcome and the processor time of
-    /// the server.
+    /// Runs a load until the subscriber has all its messages. Returns its outcome and the server's processor time.
     fn run(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> (Outcome, Cpu) {
         let subscriber = self.subscriber_of(server);
         let (received, cpu) = (subscriber.received(), server.process.cpu());

@@ -63,8 +63,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Returns how many whole answers `input` begins with, and their bytes. The rest is the beginning of another
-    /// answer.
+    /// Returns how many whole answers `input` begins with, and their bytes. The rest begins another answer.
     pub(crate) fn count(&mut self, input: &[u8]) -> (usize, usize) {
         if self.bytes == 0 {
             let Some((answer, bytes)) = Answer::take(input, true).unwrap() else { return (0, 0) };

@@ -37,8 +37,7 @@ fn watch(path: &Path) -> Watch {
     Watch::start([path.to_owned()], Duration::from_secs(3_600), |_path| {}).unwrap()
 }
 
-/// Returns how often one change is reported. More than once is correct on a machine too busy to let the burst end in
-/// time.
+/// Returns how often one change is reported. More than once is correct where a busy machine splits the burst.
 async fn count_reports(watch: &mut Watch) -> usize {
     let mut reports = 0;
     while timeout(if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }, reported(watch)).await.is_ok() {
@@ -84,8 +83,7 @@ fn watching(before: &str, test: impl AsyncFnOnce(&Place, Watch)) {
 const NAME: &str = "user_settings.py";
 const FILE: &str = "echo 'X = 0' > user_settings.py";
 
-/// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a
-/// shell.
+/// Asserts that each step, commands of a shell, is reported, and that its reports end before the next step.
 fn assert_each_is_reported(before: &str, watched: &str, steps: &[&str]) {
     let place = Place::after(before);
     block_on(async {

@@ -1,4 +1,4 @@
-//! The account of all messages, beside the gateway's own counters. Each message has a number, and numbers grow with time.
+//! The account of all messages, beside the gateway's counters. Each has a number, and numbers grow with time.
 
 use std::collections::BTreeMap;
 
@@ -116,8 +116,7 @@ impl Account {
         }
     }
 
-    /// Compares the answers with the deliveries. `hubs` is the number of hubs that there were, of which all but the
-    /// last were killed.
+    /// Compares the answers with the deliveries by so many hubs, of which all but the last were killed.
     pub(crate) fn close(&mut self, hubs: usize) -> Totals {
         self.check_order();
         let mut totals = Totals { ended_hubs: hubs - 1, ..Totals::default() };

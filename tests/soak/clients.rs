@@ -20,8 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The most requests that a client sends at once.
 const PIPELINE: usize = 8;
 
-/// How many milliseconds a client may think between two requests. Some think for longer than the gateway waits for
-/// them.
+/// How many milliseconds a client may think between two requests: some for longer than the gateway waits for them.
 const THINKING_MS: Range<usize> = 0..24_000;
 /// How many milliseconds a client waits before it connects again.
 const AWAY_MS: Range<usize> = 500..8_000;

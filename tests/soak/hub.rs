@@ -1,5 +1,4 @@
-//! The hub: a process of its own, which passes each message on with the number of the hub, so that it is known which
-//! hub delivered it.
+//! The hub: a process of its own, which passes each message on with the number of the hub.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,8 +23,7 @@ const PLANT_VARIABLE: &str = "SOAK_PLANT";
 pub(crate) struct Bus {
     /// Where the hub binds, or where it connects to the gateway.
     pub(crate) endpoint: String,
-    /// Whether the gateway connects to the hub, which may end then. Where the hub connects, a message for a hub that
-    /// ends would be lost.
+    /// Whether the gateway connects to the hub. A hub that connects must not end: a message for it would be lost.
     pub(crate) is_dialled: bool,
     /// Where publishers connect to the gateway, if that runs a hub of its own between them.
     pub(crate) publishers: Option<String>,

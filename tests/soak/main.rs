@@ -190,8 +190,7 @@ fn start(options: &Options, directory: &Path) -> Director {
     Director { world, gateway, hubs, certificate, random: Random::for_user(options.seed, u64::MAX) }
 }
 
-/// Posts messages until one arrives. Returns how many got lost before: a subscriber of a bound endpoint cannot tell
-/// when it is subscribed.
+/// Posts messages until one arrives, since a subscriber cannot tell when it is subscribed. Returns how many got lost.
 fn subscribe(world: &World) -> u64 {
     let connection = world.account().open_connection();
     let mut posted = 0;

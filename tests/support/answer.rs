@@ -1,5 +1,4 @@
-//! A strict reader of answers. It shares no code with the gateway, and accepts only what RFC 9112 and the contract
-//! allow.
+//! A strict reader of answers. It shares no code with the gateway, and accepts what RFC 9112 and the contract allow.
 
 use std::fmt;
 
@@ -19,8 +18,7 @@ pub(crate) struct Answer {
     /// The field lines, in order. No name is repeated.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) content: Vec<u8>,
-    /// The last part of the problem's type. It is empty if there is none, and `https-only` if the content says that in
-    /// plain text.
+    /// The last part of the problem's type; empty if there is none, `https-only` if plain text says that.
     pub(crate) kind: String,
 }
 

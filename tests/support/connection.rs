@@ -1,5 +1,4 @@
-//! A client's connection that never blocks, by TCP, by TCP and TLS, or by a Unix socket. Its owner waits for the
-//! socket.
+//! A client's connection that never blocks, by TCP, TLS, or a Unix socket. Its owner waits for the socket.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -63,8 +62,7 @@ impl Connection {
     }
 
     /// Reads once, into a buffer that several connections may share. Returns how many bytes there were, and 0 at the
-    /// end. Afterwards, something of a handshake may be to be sent. An answer is read also where nothing can be sent
-    /// any more.
+    /// end. Something of a handshake may be to be sent then. An answer is read also where nothing can be sent any more.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = (&self.socket).read(buffer)?;
         match &mut self.tls {

@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use io_uring::{IoUring, cqueue, squeue};
 
-/// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
-/// waiting with epoll.
+/// The environment variable with which the tests fail where the kernel refuses a ring, instead of waiting with epoll.
 const REQUIRE_URING: &str = "REQUIRE_URING";
 /// The environment variable that names the way in which the gateways wait.
 pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
@@ -32,8 +31,8 @@ pub(crate) fn io_mode() -> &'static str {
     *MODE
 }
 
-/// Asks the kernel for a ring as a worker sets it up, without the gateway's own code. Uses a thread of its own, because the end of a ring
-/// interrupts the system calls of the thread that made it.
+/// Asks the kernel for a ring as a worker sets it up, without the gateway's own code. Uses a thread of its own, because
+/// the end of a ring interrupts the system calls of the thread that made it.
 fn probe_io_uring() -> std::io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();

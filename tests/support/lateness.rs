@@ -36,8 +36,7 @@ impl Lateness {
         Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
     }
 
-    /// Returns how much longer than on an idle machine something may take that has taken place since the start of the
-    /// watch.
+    /// Returns how much longer than on an idle machine something may have taken since the start of the watch.
     pub(crate) fn allowance(&self) -> Duration {
         WAITS * self.longest()
     }

@@ -20,8 +20,7 @@ pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
 }
 
-/// Connects to an address of any family. Each write is a segment of its own, and no call waits longer than
-/// [`PATIENCE`].
+/// Connects to an address of any family. Each write is a segment, and no call waits longer than [`PATIENCE`].
 pub(crate) fn connect(address: &SockAddr) -> io::Result<Socket> {
     connect_after(address, |_| Ok(()))
 }

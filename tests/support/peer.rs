@@ -126,8 +126,7 @@ impl RawPeer {
         address.map_or_else(|| format!("process {}", std::process::id()), |address| address.to_string())
     }
 
-    /// Connects to an endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much
-    /// memory.
+    /// Connects with a receive buffer of this size, for which the kernel takes twice as much memory.
     pub(crate) fn connect_with_receive_buffer(endpoint: &str, bytes: usize) -> Self {
         let socket = connect_after(&address(endpoint), |socket| socket.set_recv_buffer_size(bytes));
         Self { socket: socket.unwrap() }
@@ -189,8 +188,7 @@ impl RawPeer {
         self.receive_pong();
     }
 
-    /// Sends as many of these bytes as the other side takes before the time of [`Self::give_up_after`] is over. Returns
-    /// their number.
+    /// Sends what the other side takes before the time of [`Self::give_up_after`] is over. Returns how many bytes.
     pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
         match self.socket.write(bytes) {
             Ok(sent) => sent,

@@ -54,8 +54,7 @@ pub(crate) fn after(script: &str, command: &Command) -> Command {
     run_by(Command::new("sh"), script, command)
 }
 
-/// Returns a command that shows the given one `file` in the place of `path`, in a mount namespace of its own and under
-/// the same process id.
+/// Returns a command, with the same process id, that shows the given one `file` in the place of `path`.
 pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
     let mut shell = Command::new("unshare");
     shell.args(["--user", "--map-root-user", "--mount", "sh"]);

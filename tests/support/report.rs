@@ -125,8 +125,7 @@ pub(crate) fn assert_nothing_is_lost_by_a_stop(
 }
 
 /// Sends SIGTERM while a request is in flight on one connection and another one is idle. Fails unless the idle one ends
-/// at once, and the request is answered and published before its connection ends. `meanwhile` is called while the
-/// gateway drains.
+/// at once, and the request is answered and published before its connection ends. `meanwhile` is called in the drain.
 pub(crate) fn assert_answered_during_a_stop<S: Read + Write>(
     gateway: &Gateway,
     bus: &Subscriber,

@@ -41,8 +41,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Binds an endpoint of its own, for gateways that `--connect`. Their `connected` event says that this subscription
-    /// has reached them.
+    /// Binds an endpoint of its own, for gateways that `--connect`. This subscription has reached them at `connected`.
     pub(crate) fn bound() -> Self {
         Self::bound_with(tempfile::tempdir().unwrap(), text)
     }
@@ -95,8 +94,7 @@ impl Subscriber {
     }
 
     /// Waits until messages that are posted to `gateway` arrive here. A SUB socket cannot see when its subscription
-    /// takes effect at the other end. So this posts probes until one arrives, and then a last one, and receives all of
-    /// them.
+    /// takes effect at the other end. So this posts probes until one arrives, then a last one, and receives them all.
     pub(crate) fn wait_until_subscribed(&self, gateway: &Gateway) {
         let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
         super::eventually("a probe arrives", || {

@@ -1,5 +1,4 @@
-//! A bus without a thread and without sockets: the world takes the messages from the inbox, and decides whether a hub
-//! is connected.
+//! A bus without a thread and sockets: the world takes the messages, and decides whether a hub is connected.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

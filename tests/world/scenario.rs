@@ -18,7 +18,6 @@ use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
 use adapter_gateway::server::shared::{Mode, Opened, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
-use adapter_gateway::terms::limits;
 use adapter_gateway::terms::token::Token;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -100,9 +99,8 @@ impl Gateway {
         let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
         let modes: Vec<_> =
             world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: Instant::now() })).collect();
-        let limits =
-            limits::Limits { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..limits::Limits::DEFAULT };
-        let policy = Policy { limits, ..Policy::default() };
+        let mut policy = Policy::default();
+        (policy.limits.head_bytes, policy.limits.body_bytes) = (HEAD_BYTES, BODY_BYTES as u64);
         let shared = |mode: &watch::Sender<_>| Shared {
             timeouts: world.limits.timeouts,
             permits: Arc::clone(&world.permits),

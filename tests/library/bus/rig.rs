@@ -13,8 +13,7 @@ use crate::support::{PATIENCE, eventually};
 
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
-/// A subscriber that binds, like the publishers' side of a hub. Its context ends with it, so that its port is free
-/// again.
+/// A subscriber that binds, like the publishers' side of a hub. Its context, and so its port, ends with it.
 pub(crate) struct Hub {
     pub(crate) socket: zmq::Socket,
     pub(crate) url: String,

@@ -75,8 +75,7 @@ fn encodes(message: &Message<'_>, payload: &Value) {
     assert!(is_same(payload, &shown), "{payload} became {shown}");
 }
 
-/// Returns whether two values are equal, except for the last bits of floats, which serde_json does not always round to
-/// the nearest.
+/// Returns whether two values are equal, but for the last bits of floats, which serde_json may round to a neighbour.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

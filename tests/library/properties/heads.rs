@@ -1,5 +1,4 @@
-//! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader, who
-//! knows no fast path.
+//! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader.
 
 use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};

@@ -1,5 +1,4 @@
-//! The bytes of a peer of the bus: what it has said does not depend on how they are split, and a plain reader of all of
-//! them agrees.
+//! The bytes of a peer of the bus: what it has said does not depend on how they are split, and a plain reader agrees.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! What several subscribers subscribe to and cancel, in any order, while they leave and come back. A plain list tells
-//! who wants a topic.
+//! What subscribers subscribe to and cancel while they leave and come back: a plain list tells who wants a topic.
 
 use std::collections::BTreeSet;
 

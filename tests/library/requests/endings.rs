@@ -150,8 +150,7 @@ fn a_body_that_is_dropped_is_the_last() {
     }
 }
 
-/// A chunked body for which the buffers have no room any more is refused while it comes in, also when the gateway
-/// stops.
+/// A chunked body for which the buffers have no room is refused while it comes in, also when the gateway stops.
 #[test]
 fn a_body_that_finds_no_room_is_answered_with_a_close() {
     let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });

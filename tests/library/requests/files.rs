@@ -1,7 +1,6 @@
 //! The connections of `tests/data`.
 //!
-//! With `UPDATE_EXPECT=1` in the environment the outcomes are written instead of compared; a person must then judge the
-//! difference.
+//! With `UPDATE_EXPECT=1` in the environment the outcomes are written; a person must then judge the difference.
 
 use super::expectation::{limits, render};
 use crate::properties::connection::{Outcome, Through, run, whole};

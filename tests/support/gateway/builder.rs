@@ -85,8 +85,7 @@ impl Builder {
         self.arguments(["--listen", &format!("unix:{}", path.display())])
     }
 
-    /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is
-    /// shared.
+    /// Passes this listening socket as descriptor 3, and listens on it. The socket is shared.
     pub(crate) fn inherit(self, socket: &impl AsFd) -> Self {
         let stdin = socket.as_fd().try_clone_to_owned().unwrap();
         self.arguments(["--listen", "fd:3"]).stdin(stdin).after("exec 3<&0 </dev/null")

@@ -138,8 +138,7 @@ impl Gateway {
         self.wait_event("disabled");
     }
 
-    /// Changes the settings to those that enable the gateway with the [`token`] of this name, and waits until it
-    /// listens.
+    /// Changes the settings to those that enable it with the [`token`] of this name, and waits until it listens.
     pub(crate) fn enable(&mut self, name: &str) -> Value {
         self.settings.write(&enabled(&token(name)));
         self.wait_listening()

@@ -126,8 +126,7 @@ impl Ledger {
     }
 }
 
-/// Returns whether a request may have this answer: its head was judged in one of these moments, its body in the same
-/// one or in a later one.
+/// Returns whether a request may have this answer: its head was judged in one of these moments, its body not before.
 fn is_allowed(world: &World, request: &Request, moments: &[Moment], answer: &Answer) -> bool {
     let given = (answer.status, answer.kind.as_str());
     let fault = match request.kind {
