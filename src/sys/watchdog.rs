@@ -81,3 +81,25 @@ impl Steps {
         self.silent.as_ref().map(|subject| format!("{subject} does not answer"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_slow_each_time_is_reported_once() {
+        let watchdog = Watchdog::new().unwrap();
+        watchdog.begin("it");
+        assert_eq!(watchdog.overdue().await, "it does not answer");
+        watchdog.rest();
+        watchdog.begin("it");
+        assert!(timeout(STEP_TIMEOUT + Duration::from_millis(500), watchdog.overdue()).await.is_err());
+        watchdog.rest();
+        assert!(watchdog.silence().is_some());
+        watchdog.begin("it");
+        watchdog.rest();
+        assert_eq!(watchdog.silence(), None);
+    }
+}
