@@ -12,8 +12,8 @@ use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
-/// Descriptors for other things than connections with one worker: listeners, ring, bus, standard streams and settings.
-const OTHER_DESCRIPTORS: u64 = 40;
+/// Descriptors for other things than connections with one worker: listeners, ring, bus, standard streams, and files.
+const OTHER_DESCRIPTORS: u64 = 48;
 
 /// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and
 /// for each end of its monitor.

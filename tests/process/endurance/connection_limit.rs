@@ -55,7 +55,7 @@ fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
 #[test]
 fn connections_are_limited_below_the_limit_of_descriptors() {
     // Each further worker has descriptors of its own, which no connection can use.
-    for (workers, limit) in [("1", 96), ("9", 40)] {
+    for (workers, limit) in [("1", 88), ("9", 32)] {
         let mut gateway = Gateway::serve().after("ulimit -n 160").arguments(["--workers", workers]).start();
         let mut connected: Vec<_> = (0..limit).map(|_| gateway.served_client()).collect();
         let mut others: Vec<_> = (0..16).map(|_| connect_and_request(&gateway)).collect();
