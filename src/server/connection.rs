@@ -130,7 +130,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
                 Next::Read(waiting) => match self.step(&mut timing, waiting)? {
                     Step::Wait(until) => {
-                        set(timer.as_mut(), self.worker.instant_of(until));
+                        set_timer(timer.as_mut(), self.worker.instant_of(until));
                         tokio::select! {
                             biased;
                             () = handle.told_to_end() => next,
@@ -236,7 +236,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
 }
 
 /// Sets the timer of a connection, at no cost where the deadline moves away: it may fire too early, and is set anew.
-fn set(timer: Pin<&mut Sleep>, due: Instant) {
+fn set_timer(timer: Pin<&mut Sleep>, due: Instant) {
     if due < timer.deadline() || timer.is_elapsed() {
         timer.reset(due);
     }

@@ -57,11 +57,8 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
         return Ok(());
     }
     // The end of a ring interrupts the system calls of the thread that made it.
-    let probe = std::thread::Builder::new().name("probe".into()).spawn(Uring::probe);
-    match probe.map_err(no_thread)?.join() {
-        Ok(probed) => probed.map_err(StartError::Uring),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    let probe = std::thread::Builder::new().name("probe".into()).spawn(Uring::probe).map_err(no_thread)?;
+    probe.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(StartError::Uring)
 }
 
 pub(crate) struct WorkerPool {
