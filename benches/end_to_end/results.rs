@@ -16,8 +16,7 @@ pub(crate) struct Results {
 
 impl Results {
     pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Self {
-        let mut servers: Vec<_> =
-            workload.servers.iter().copied().filter(|&server| bench.programs.has(server)).collect();
+        let mut servers: Vec<_> = workload.servers.iter().copied().filter(|&it| bench.programs.has(it)).collect();
         let both_cores = workload.servers.contains(&Server::GatewayTwoWorkers);
         let start = |server| bench.start(server, workload.via, both_cores);
         let starts_each_round = matches!(workload.scenario, Scenario::Idle { .. } | Scenario::Start);
@@ -74,8 +73,7 @@ impl Results {
 
     /// Compares this build with the other one by a metric. Returns `None` if they were not measured.
     pub(crate) fn compare(&self, metric: Metric, bound: f64) -> Option<Comparison> {
-        let costs =
-            |server| -> Vec<_> { self.values(server, metric).into_iter().map(|value| metric.cost(value)).collect() };
+        let costs = |server| -> Vec<_> { self.values(server, metric).into_iter().map(|it| metric.cost(it)).collect() };
         compare(&costs(Server::Gateway), &costs(Server::GatewayOther), bound)
     }
 

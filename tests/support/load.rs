@@ -135,9 +135,8 @@ impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
             while open && next - first < (self.shape.per_connection)(client) && !is_over(over) {
                 let numbers = next..next + self.shape.pipeline;
                 next = numbers.end;
-                let request =
-                    |number| Request::post(&self.target, message(client, number, &self.padding).body()).bytes();
-                connection.send(numbers.clone().flat_map(request).collect::<Vec<u8>>());
+                let wire = |number| Request::post(&self.target, message(client, number, &self.padding).body()).bytes();
+                connection.send(numbers.clone().flat_map(wire).collect::<Vec<u8>>());
                 let mut refused = false;
                 for number in numbers {
                     let outcome = if open { outcome_of(&mut connection, &mut open) } else { Outcome::Unknown };

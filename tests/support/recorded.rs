@@ -25,14 +25,13 @@ impl Recorded {
     /// Returns the connections of a folder, in the order of their names. Each file has its text, and the reverse.
     pub(crate) fn all(folder: &str) -> Vec<Self> {
         let texts = fs::read_to_string(path(&format!("{folder}.expect"))).unwrap();
-        let connections: Vec<_> =
-            format!("\n{texts}").split("\n## ").skip(1).map(|text| Self::read(folder, text)).collect();
+        let cases: Vec<_> = format!("\n{texts}").split("\n## ").skip(1).map(|text| Self::read(folder, text)).collect();
         let files = fs::read_dir(path(folder)).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut files: Vec<_> = files.map(|file| file.trim_end_matches(".http").to_owned()).collect();
         files.sort();
-        let named: Vec<_> = connections.iter().map(|it| it.name.clone()).collect();
+        let named: Vec<_> = cases.iter().map(|it| it.name.clone()).collect();
         assert_eq!(files, named, "{folder}.expect has other names: begin with `## NAME`, and then `# ` and a rule");
-        connections
+        cases
     }
 
     fn read(folder: &str, text: &str) -> Self {

@@ -184,8 +184,7 @@ pub(crate) struct SimulatedStream {
 impl Stream for SimulatedStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         let world = World::current();
-        let socket =
-            world.accepted_sockets.borrow_mut().remove(&socket.as_raw_fd()).expect("the world has accepted it");
+        let socket = world.accepted_sockets.borrow_mut().remove(&socket.as_raw_fd()).expect("the world accepted it");
         world.streams.set(world.streams.get() + 1);
         note!(socket.life, "accept", "");
         world.count("accepted");

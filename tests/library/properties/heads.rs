@@ -77,8 +77,7 @@ fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
     // RFC 9112 §2.2, RFC 9110 §5.5: no control byte but the tab, and no CR or LF but those between lines.
     assert!(lines.iter().all(|line| line.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t')));
     let fields: Vec<(String, &[u8])> = lines[1..].iter().map(|line| field(line)).collect();
-    let all =
-        |wanted: &str| fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| *value).collect::<Vec<_>>();
+    let all = |of: &str| fields.iter().filter(|(name, _)| name == of).map(|(_, value)| *value).collect::<Vec<_>>();
 
     // RFC 9112 §3.2.
     let hosts = all("host").len();

@@ -114,8 +114,7 @@ impl Ledger {
             || self.is_closing()
             || self.cannot_go_on()
             || self.has_timed_out_unsent();
-        let is_due =
-            |request: &&Request| if self.is_end_read { self.has_begun(request) } else { self.is_whole(request) };
+        let is_due = |next: &&Request| if self.is_end_read { self.has_begun(next) } else { self.is_whole(next) };
         let expected = self.requests.iter().filter(is_due).count();
         check!(self.life, is_excused || self.answers.len() >= expected, "{} answers of {expected}", self.answers.len());
     }
