@@ -161,8 +161,7 @@ impl Publishers {
         self.sockets.iter().for_each(|socket| socket.send_multipart([self.topic.as_str(), PAYLOAD], 0).unwrap());
     }
 
-    /// Sends messages by all sockets in turn for `duration`. Calls `pace` before it sends, with the number of messages
-    /// that were sent.
+    /// Sends messages by all sockets in turn for `duration`. Calls `pace` before, with the number that were sent.
     pub(crate) fn run(&self, duration: Duration, pace: impl Fn(u64)) -> Outcome {
         let start = Instant::now();
         let mut requests = 0;

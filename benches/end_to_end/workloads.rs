@@ -35,8 +35,7 @@ impl Workload {
     }
 }
 
-/// An aim for the ratio of the gateway to another server: at most this bound, and of requests a second at least this
-/// one.
+/// An aim for the ratio of the gateway to another server: at most `bound`, and of requests a second at least.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Aim {
     pub(crate) server: Server,

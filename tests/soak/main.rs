@@ -246,8 +246,7 @@ fn wait_quiet(director: &mut Director, before: Quiet) -> Value {
     });
     println!("after the load: {:?}", Quiet::of(&director.gateway));
     let bodies = hold_bodies(&world);
-    // Whatever was published before this message arrives before it. The thread of the bus looks at the memory when it
-    // has a message to send.
+    // Whatever was published before arrives before it. The bus thread looks at the memory when it has a message.
     let connection = world.account().open_connection();
     let last = post(&world, connection);
     world.account().set(last, Outcome::Accepted);

@@ -40,8 +40,7 @@ static CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| {
     Arc::new(words.flat_map(u32::to_le_bytes).collect())
 });
 
-/// The first byte says what is bound and dialled. Each three bytes that follow are a step: what happens, to whom, and
-/// how much of it.
+/// The first byte says what is bound and dialled, and each three that follow what happens, to whom, and how much.
 pub(crate) fn exchange(input: &[u8]) {
     let Some((&configuration, steps)) = input.split_first() else { return };
     let (is_bound, dialled) = (configuration & 1 == 0, usize::from(configuration >> 1) % 3);

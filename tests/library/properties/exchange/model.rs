@@ -56,8 +56,7 @@ pub(super) struct Message {
     taken_at: Duration,
     /// The subscribers that it is not written to.
     wanted: BTreeSet<u8>,
-    /// Whether all dialled endpoints that are to have it were handed it. If not, those that must be handed it before,
-    /// and those that were.
+    /// Whether all dialled endpoints that are to have it have it. If not, those that must get it, and those that have.
     is_handed_over: bool,
     wanted_by_dialled: BTreeSet<usize>,
     handed_to: BTreeSet<usize>,
