@@ -19,6 +19,15 @@ use crate::tls::certificate::CertificateName;
 /// The default port of the gateway, as in the examples of the specification.
 pub const DEFAULT_PORT: u16 = 12358;
 
+/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is
+/// an error, and far below the range of the integers, so that no sum of them overflows.
+const MAX_WORKERS: u64 = 64;
+const MAX_BODY_BYTES: u64 = 1 << 30;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
+const MAX_CONNECTIONS: u64 = 1_000_000;
+const MAX_BUFFERED_BYTES: u64 = 1 << 40;
+const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
+
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(
@@ -143,16 +152,16 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "NonZero::<usize>::MIN", from_str_fn(some::<64>))]
+    #[argh(option, arg_name = "n", default = "NonZero::<usize>::MIN", from_str_fn(some::<MAX_WORKERS>))]
     pub workers: NonZero<usize>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<{ 1 << 30 }>))]
+    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<MAX_BODY_BYTES>))]
     pub body_bytes: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<{ 1 << 20 }>))]
+    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<MAX_HEAD_BYTES>))]
     pub head_bytes: usize,
     /// most connections open at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "10_000", from_str_fn(count::<1_000_000>))]
+    #[argh(option, arg_name = "n", default = "10_000", from_str_fn(count::<MAX_CONNECTIONS>))]
     pub max_connections: u64,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(
@@ -160,7 +169,7 @@ pub struct ServeArguments {
         long = "max-buffered",
         arg_name = "bytes",
         default = "Limits::DEFAULT.buffered_bytes",
-        from_str_fn(size::<{ 1 << 40 }>)
+        from_str_fn(size::<MAX_BUFFERED_BYTES>)
     )]
     pub buffered_bytes: usize,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
@@ -179,7 +188,7 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "s", default = "Duration::from_secs(5)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
-    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<{ 1 << 24 }>))]
+    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<MAX_QUEUE_MESSAGES>))]
     pub queue_messages: NonZero<usize>,
     /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
     /// then that subscriber is disconnected; 0 is never (default: 120)

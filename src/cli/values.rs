@@ -13,8 +13,7 @@ pub(super) fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns a whole number from 1 to `MAX`. That of a limit is far above the values of any use, so that a mistyped
-/// number is an error, and far below the range of the integers, so that no sum overflows.
+/// Returns a whole number from 1 to `MAX`.
 pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {
     digits(text).filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
 }

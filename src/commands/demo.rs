@@ -3,7 +3,7 @@
 use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
@@ -20,6 +20,7 @@ use crate::message::{Encoding, topics};
 use crate::settings::random_hex;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
+use crate::sys::terminal::path_option;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
@@ -100,7 +101,8 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
 
 /// Returns the text that is printed once the gateway is ready, for a terminal in any directory.
 fn welcome(url: &str, socket: Option<&Path>, token: &str, ca_file: Option<&Path>) -> String {
-    let place = socket.map(|path| format!(" on {}", absolute(path).display())).unwrap_or_default();
+    let place = socket.map(|path| format!(" on {}", absolute(path).unwrap_or_else(|_| path.into()).display()));
+    let place = place.unwrap_or_default();
     let options = [("--unix-socket", socket), ("--cacert", ca_file)];
     let options = options.map(|(name, path)| path.map(|path| path_option(name, path)).unwrap_or_default()).concat();
     let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
@@ -109,13 +111,4 @@ fn welcome(url: &str, socket: Option<&Path>, token: &str, ca_file: Option<&Path>
          curl -sS{options} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
          Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
     )
-}
-
-/// Returns an option with its path, as a shell reads them in any directory.
-pub(super) fn path_option(name: &str, path: &Path) -> String {
-    format!(" {name} '{}'", absolute(path).display().to_string().replace('\'', r"'\''"))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    path::absolute(path).unwrap_or_else(|_| path.into())
 }

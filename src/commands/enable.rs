@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::demo::path_option;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
@@ -16,6 +15,7 @@ use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
+use crate::sys::terminal::path_option;
 use crate::terms::limits::Limits;
 
 /// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.

@@ -24,6 +24,7 @@ use crate::server::pool::check_io;
 use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
+use crate::sys::terminal::path_option;
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
@@ -225,8 +226,8 @@ impl Gateway {
             None => warning(format_args!("not listening: {reason}")),
             Some(path) => {
                 log(format_args!("not listening: {reason}"));
-                let path = path.display();
-                log(format_args!("to switch the API on: adapter-gateway enable --settings {path}"));
+                let option = path_option("--settings", &path);
+                log(format_args!("to switch the API on: adapter-gateway enable{option}"));
             }
         }
     }

@@ -1,4 +1,12 @@
-//! Characters that a terminal does not show.
+//! What a terminal shows, and what a shell in it reads.
+
+use std::path::{self, Path};
+
+/// Returns an option with its path, as a shell reads them in any directory.
+pub(crate) fn path_option(name: &str, path: &Path) -> String {
+    let path = path::absolute(path).unwrap_or_else(|_| path.into());
+    format!(" {name} '{}'", path.display().to_string().replace('\'', r"'\''"))
+}
 
 /// Returns whether a terminal or a reader of lines may take `c` for something else than a part of the text, or shows
 /// nothing of it: the controls and formats of Unicode (Cc, Cf), the ends of lines (Zl, Zp), and the tags (U+E0000 ff.).

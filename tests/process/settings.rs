@@ -125,10 +125,10 @@ fn a_disabled_gateway_names_the_file_and_logs_the_command_that_switches_it_on() 
         assert!(reason.contains(&path) && reason.ends_with(end), "{reason}");
         assert!(refuses(address));
         gateway.expect_log(&format!("not listening: {reason}\n"));
-        let command = format!("enable --settings {path}");
-        gateway.expect_log(&format!("info: to switch the API on: adapter-gateway {command}\n"));
+        let command = format!("adapter-gateway enable --settings '{path}'");
+        gateway.expect_log(&format!("info: to switch the API on: {command}\n"));
 
-        run(command.split(' '), 0);
+        run(["enable", "--settings", &path], 0);
         assert_eq!(gateway.wait_listening()["url"], format!("http://{address}/api/message"));
         let settings = std::fs::read_to_string(&path).unwrap();
         let token = settings.split("TOKEN = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();

@@ -16,12 +16,12 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
-use crate::commands::demo::path_option;
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 use crate::settings::{self, Access, DisabledReason};
 use crate::sys::retry::retry_until;
+use crate::sys::terminal::path_option;
 use crate::tls::source::CertificateSource;
 
 /// The most that one address gets to accept the connection.
