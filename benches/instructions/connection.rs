@@ -86,8 +86,8 @@ fn wrk() -> String {
     [WRK_HEAD, BODY].concat()
 }
 
-/// A request of the same length, with a topic that is not known: three edits lead to a known one. It costs at most twice
-/// as much as one that is accepted.
+/// A request of the same length, with a topic that is not known: three edits lead to a known one. It costs at most
+/// twice as much as one that is accepted.
 fn mistyped() -> String {
     wrk().replace("adapter/nodes/data", "adapter/node/datum")
 }

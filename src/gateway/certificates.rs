@@ -26,8 +26,8 @@ pub(super) struct WatchedCertificate {
 }
 
 impl WatchedCertificate {
-    /// Loads the certificate. A self-signed one that is absent or about to expire is made. The watchdog knows what is to
-    /// answer.
+    /// Loads the certificate. A self-signed one that is absent or about to expire is made. The watchdog knows what is
+    /// to answer.
     pub(super) fn load(source: CertificateSource, watchdog: &Watchdog, emit: &EventSink) -> Result<Self, Failure> {
         let mut closes_key = true;
         let loaded = read(&source, watchdog, &mut closes_key).map_err(Failure::configuration)?;

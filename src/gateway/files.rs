@@ -1,6 +1,6 @@
-//! The threads that do whatever a file, a folder or a lock may hold up: one reads the settings, and opens and removes the
-//! sockets, the other one has the certificate. The main thread gets news of them, and goes on with what is in force while
-//! there is none.
+//! The threads that do whatever a file, a folder or a lock may hold up: one reads the settings, and opens and removes
+//! the sockets, the other one has the certificate. The main thread gets news of them, and goes on with what is in force
+//! while there is none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,8 +74,8 @@ impl Files {
         let follower = Follower::new(reloads, sender.clone())?;
         let watchdog = Arc::clone(&follower.watchdog);
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
-        let (certificate, listeners) = (None, ListenState::None);
-        let thread = SettingsThread { config, settings, certificate, listeners, emit, follower };
+        let (certificate, api) = (None, Api::Off);
+        let thread = SettingsThread { config, settings, certificate, api, emit, follower };
         let ended = on_event_loop("settings", sender, thread.follow())?;
         Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
     }
@@ -117,8 +117,8 @@ impl Follower {
         watch.map_err(Failure::cannot("create a timer"))
     }
 
-    /// Resolves when it is time for the next look at the files. Returns whether it was asked for; `None` when the thread is
-    /// to end. Cancel-safe.
+    /// Resolves when it is time for the next look at the files. Returns whether it was asked for; `None` when the
+    /// thread is to end. Cancel-safe.
     async fn next_look(&mut self, watch: &mut Watch) -> Option<bool> {
         self.watchdog.rest();
         let is_asked = tokio::select! {
@@ -191,10 +191,13 @@ impl CertificateThread {
     }
 }
 
-enum ListenState {
-    None,
-    /// An address is taken. It is tried again, until this time.
-    Taken(Instant),
+/// What has become of the REST API.
+enum Api {
+    Off,
+    /// The settings open it, and an address is taken. It is tried again, until this time.
+    Retrying {
+        until: Instant,
+    },
     Open(Arc<Listening>),
 }
 
@@ -203,7 +206,7 @@ struct SettingsThread {
     settings: WatchedSettings,
     /// `None` until a certificate is needed.
     certificate: Option<CertificateThread>,
-    listeners: ListenState,
+    api: Api,
     emit: EventSink,
     follower: Follower,
 }
@@ -231,13 +234,13 @@ impl SettingsThread {
                     None => return Ok(()),
                 },
                 () = or_never(self.settings.counts_at().map(sleep_until)) => false,
-                () = sleep(PAUSE), if matches!(self.listeners, ListenState::Taken(_)) => {
+                () = sleep(PAUSE), if matches!(self.api, Api::Retrying { .. }) => {
                     self.apply()?;
                     continue;
                 }
                 silence = or_never(self.certificate.as_mut().map(CertificateThread::next)) => {
                     match silence {
-                        Some(silence) if matches!(self.listeners, ListenState::Open(_)) => {
+                        Some(silence) if matches!(self.api, Api::Open(_)) => {
                             self.follower.tell(FileNews::Overdue(silence));
                         }
                         _ => self.apply()?,
@@ -265,8 +268,8 @@ impl SettingsThread {
         Ok(())
     }
 
-    /// Tells what the settings make of the API. If the certificate is not loaded yet, or an address is taken, that is told
-    /// later.
+    /// Tells what the settings make of the API. If the certificate is not loaded yet, or an address is taken, that is
+    /// told later.
     fn apply(&mut self) -> Result<(), Failure> {
         let token = match self.settings.token() {
             Ok(token) => token.clone(),
@@ -288,20 +291,20 @@ impl SettingsThread {
             }
         };
         let now = Instant::now();
-        let until = if let ListenState::Taken(until) = self.listeners { until } else { now + TAKEN_TIMEOUT };
-        if !matches!(self.listeners, ListenState::Open(_)) {
+        let until = if let Api::Retrying { until } = self.api { until } else { now + TAKEN_TIMEOUT };
+        if !matches!(self.api, Api::Open(_)) {
             match self.listen() {
-                Ok(listening) => self.listeners = ListenState::Open(Arc::new(listening)),
+                Ok(listening) => self.api = Api::Open(Arc::new(listening)),
                 Err(error) if is_taken(&error) && now < until => {
-                    if let ListenState::None = self.listeners {
+                    if let Api::Off = self.api {
                         self.follower.tell(FileNews::Taken(error));
                     }
-                    self.listeners = ListenState::Taken(until);
+                    self.api = Api::Retrying { until };
                 }
                 Err(error) => return Err(Failure::listen(&error)),
             }
         }
-        if let ListenState::Open(listening) = &self.listeners {
+        if let Api::Open(listening) = &self.api {
             self.follower.tell(FileNews::Open(token, Arc::clone(listening), tls));
         }
         Ok(())
@@ -309,7 +312,7 @@ impl SettingsThread {
 
     /// Removes the files of Unix sockets. So they are gone before the next ones are opened.
     fn close(&mut self) {
-        if let ListenState::Open(listening) = std::mem::replace(&mut self.listeners, ListenState::None)
+        if let Api::Open(listening) = std::mem::replace(&mut self.api, Api::Off)
             && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
         {
             self.follower.watchdog.begin(path);

@@ -31,8 +31,8 @@ const TOPIC_LINES: usize = 16;
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
 
-/// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first of
-/// a kind, and then one each [`LOG_PAUSE`] with their number.
+/// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first
+/// of a kind, and then one each [`LOG_PAUSE`] with their number.
 pub(super) struct Refusals {
     refused: Arc<Notify>,
     kinds: Vec<LoggedKind>,

@@ -240,8 +240,8 @@ impl Gateway {
             None => self.ready.set_off(Some("the gateway stops")),
         }
         let drain_timeout = self.config.drain_timeout;
-        // Who connects later would wait in a backlog that nobody looks at again. The thread that makes files removes them,
-        // also those of which it has not told yet. Where it makes none, nobody waits for it.
+        // Who connects later would wait in a backlog that nobody looks at again. The thread that makes files removes
+        // them, also those of which it has not told yet. Where it makes none, nobody waits for it.
         self.listening.iter().for_each(|listening| listening.end_backlog());
         let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
         let undone = async {

@@ -1,8 +1,8 @@
 //! HTTP: the state machine of a connection, who may pass, and the answers, with no I/O and no clock.
 //!
 //! A request meets [`connection`], [`h1`], [`request`], [`admission`], `body`, [`context`] and [`response`], in this
-//! order. [`problem`] has every reason to refuse, [`policy`] the limits and rules, and [`timing`] says when a connection
-//! waits, reads, answers that a request is late, or closes.
+//! order. [`problem`] has every reason to refuse, [`policy`] the limits and rules, and [`timing`] says when a
+//! connection waits, reads, answers that a request is late, or closes.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What a connection does next by the time: it waits, reads, answers that a request is late, or closes.
 //!
-//! Each part of a request has one deadline, however many pieces it comes in. What had arrived by then still counts, and a
-//! pause of the whole process counts for nobody. A connection that is to end ends with the request that it is in; before
-//! it ends between two requests, a client may begin one for some time, and learns from its answer that it was the last.
+//! Each part of a request has one deadline, however many pieces it comes in. What had arrived by then still counts, and
+//! a pause of the whole process counts for nobody. A connection that is to end ends with the request that it is in;
+//! before it ends between two requests, a client may begin one for some time, and learns from its answer that it was
+//! the last.
 //!
 //! | the connection | until its time is over | then |
 //! |---|---|---|
@@ -105,8 +106,8 @@ pub enum Step {
     TimeOut,
     /// Close: all requests are answered. To wait for the client would hold up the stop.
     Close,
-    /// Close, and read nothing more, so that nothing is published whose answer cannot be sent. A request that has begun is
-    /// answered as refused ([`Connection::give_up`](super::Connection::give_up)).
+    /// Close, and read nothing more, so that nothing is published whose answer cannot be sent. A request that has begun
+    /// is answered as refused ([`Connection::give_up`](super::Connection::give_up)).
     CutOff,
 }
 

@@ -46,10 +46,10 @@ impl<'t> BytePlaces<'t> {
         Self { text, of_byte }
     }
 
-    /// Returns the number of edits (optimal string alignment) if it is at most `most`. The table of the distances between
-    /// all beginnings of the text and the word is computed by columns. A column is its last distance, and the places where
-    /// a distance is one more or less than that above it (Hyyrö, A bit-vector algorithm for computing Levenshtein and
-    /// Damerau edit distances, 2003).
+    /// Returns the number of edits (optimal string alignment) if it is at most `most`. The table of the distances
+    /// between all beginnings of the text and the word is computed by columns. A column is its last distance, and the
+    /// places where a distance is one more or less than that above it (Hyyrö, A bit-vector algorithm for computing
+    /// Levenshtein and Damerau edit distances, 2003).
     fn edits(&self, word: &str, most: usize) -> Option<usize> {
         if word.len().abs_diff(self.text.len()) > most {
             return None;

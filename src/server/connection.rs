@@ -59,7 +59,7 @@ impl<S> ConnectionHandle<S> {
         self.is_ending.get().then(|| worker.ending.get())
     }
 
-    /// Waits until the connection is told to end. Only the task may call this. The future is smaller than that of `Notify`.
+    /// Waits until the connection is told to end. Only the task may call this. Its future is smaller than `Notify`'s.
     fn told_to_end(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.is_unseen.get() {
@@ -153,7 +153,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     Step::CutOff => self.give_up(CloseReason::Asked)?,
                 },
             };
-            // Nothing more is read from a client before it has taken its answers. Few are that slow, so the future is boxed.
+            // Nothing more is read from a client before it has taken its answers. Few are so slow, so the future is boxed.
             if !self.stream.unsent.is_empty() && !Box::pin(self.flush()).await? {
                 return Ok(Closing::Lingering);
             }
@@ -174,7 +174,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())
     }
 
-    /// Writes what the client has not taken yet, until the deadline. Returns `false` if the connection was cut off before.
+    /// Writes what the client has not taken yet, until the deadline. Returns `false` if it was cut off before.
     async fn flush(&mut self) -> io::Result<bool> {
         let (worker, handle) = (self.worker, self.handle);
         let mut due = worker.now() + worker.shared.timeouts.body;

@@ -33,7 +33,7 @@ const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x06, 0, 0, u32::MAX),
 ];
 
-/// The pause in accepting after an error, such as no descriptors left: attempts that fail at once would take a whole core.
+/// The pause in accepting after an error, such as no descriptors left: attempts that fail at once take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where to listen with sockets of our own.

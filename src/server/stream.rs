@@ -78,8 +78,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 Ok(Arrived::Data)
             }
             Ok(_) => {
-                // Many clients send their request once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), which the
-                // kernel delays where nothing goes back.
+                // Many clients send their request once this is acknowledged (Nagle's algorithm, RFC 9293 §3.7.4), which
+                // the kernel delays where nothing goes back.
                 if self.write(&[])? == 0 {
                     self.socket.acknowledge();
                 }
@@ -113,8 +113,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Counts and notes a TLS handshake that has begun and is not complete at the end of the connection. Whoever connects,
-    /// sends nothing and closes, as health checks do, has begun none.
+    /// Counts and notes a TLS handshake that has begun and is not complete at the end of the connection. Whoever
+    /// connects, sends nothing and closes, as health checks do, has begun none.
     pub(crate) fn count_failed_handshake(&self) {
         let is_incomplete = !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));

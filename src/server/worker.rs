@@ -24,7 +24,7 @@ use crate::sys::log::{LineLimit, warning};
 use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
-/// How long connections that are cut off are still read: unread input would reset them, and may destroy their last answers.
+/// How long connections that are cut off are still read: unread input resets them, and may destroy their last answers.
 const CUT_OFF_LINGER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time in which connections must end after they were shut down.

@@ -7,9 +7,9 @@ use super::fault::SettingsFault;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Python's names of the encodings in which ASCII stands for itself, behind the label that the WHATWG Encoding Standard
-/// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them, and
-/// so are what it alone has: many characters of several bytes, and the bytes 0x80 of GBK, GB 18030 and Shift_JIS, 0xA0 of
-/// TIS-620 and 0xCA of Windows-1255.
+/// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them,
+/// and so are what it alone has: many characters of several bytes, and the bytes 0x80 of GBK, GB 18030 and Shift_JIS,
+/// 0xA0 of TIS-620 and 0xCA of Windows-1255.
 const NAMES: &str = include_str!("encodings.txt");
 
 /// Python's tokenizer reads these names as UTF-8 and as Latin-1, whatever follows them and a hyphen.

@@ -19,8 +19,8 @@ use super::timed_join::TimedJoinHandle;
 /// The longest wait for the addresses of a name without which the program cannot go on.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`. Fails if the host is no interface, no
-/// address and no name whose address is told in time, or the zone names no interface.
+/// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`. Fails if the host is no interface,
+/// no address and no name whose address is told in time, or the zone names no interface.
 pub(crate) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
     let (host, port) = host_and_port.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port = if port == "*" { 0 } else { port.parse().map_err(|_| io::ErrorKind::InvalidInput)? };

@@ -55,8 +55,8 @@ pub(crate) fn retry_until<T, E>(
     }
 }
 
-/// Calls `attempt` again, for a second, while it fails for a reason that may pass: a lease of another program, a signal,
-/// no descriptor that is free, a file server that comes back.
+/// Calls `attempt` again, for a second, while it fails for a reason that may pass: a lease of another program, a
+/// signal, no descriptor that is free, a file server that comes back.
 pub(crate) fn retry_passing<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let passing = [Errno::AGAIN, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::IO];
     let passes = |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno));

@@ -5,7 +5,7 @@
 //! behind symbolic links. Where a directory is missing, that is the last name. A file that is there is watched too: it
 //! may be written through another name of it, which a hard link or a mount gives it.
 //!
-//! Of mounts, of other computers, and of mapped memory, inotify tells nothing. So it also reports when it is time to look.
+//! Of mounts, of other computers, and of mapped memory, inotify tells nothing. So it also tells when it is time to look.
 //!
 //! Invariant: after [`Watch::renew`], the watched names are those of a resolution that began when all of them were
 //! already watched. So each change happens before the caller's next read of the files, or is reported after it.
@@ -86,8 +86,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch, on the runtime that this is called in. Calls `begin` before it looks at a path, which may block.
-    /// Fails where the system gives no timer.
+    /// Begins to watch, on the runtime that this is called in. Calls `begin` before it looks at a path, which may
+    /// block. Fails where the system gives no timer.
     pub fn start(
         paths: impl IntoIterator<Item = PathBuf>,
         interval: Duration,

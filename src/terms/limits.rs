@@ -20,8 +20,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits without an option. A browser sends a head of 1 KiB, and cookies and proxies add to it. A message holds
-    /// text, libzmq keeps several for each slow subscriber, and 64 of the largest bodies fit in the buffers.
+    /// The limits without an option. A browser sends a head of 1 KiB, and cookies and proxies add to it. A message
+    /// holds text, libzmq keeps several for each slow subscriber, and 64 of the largest bodies fit in the buffers.
     pub const DEFAULT: Self = Self {
         head_bytes: 16 * 1024,
         body_bytes: 1024 * 1024,

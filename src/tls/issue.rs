@@ -13,8 +13,8 @@ use super::certificate::CertificateName;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Apple's clients accept at most 825 days where a person added the authority, and no other client accepts less. Five days
-/// less are for clients that count differently. After each renewal the person has to change each browser.
+/// Apple's clients accept at most 825 days where a person added the authority, and no other client accepts less. Five
+/// days less are for clients that count differently. After each renewal the person has to change each browser.
 const VALIDITY: Duration = DAY.saturating_mul(820);
 
 /// The clocks of clients may be slow.

@@ -1,5 +1,6 @@
-//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A [`Session`]
-//! is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
+//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A
+//! [`Session`] is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way
+//! round.
 //!
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
@@ -109,8 +110,8 @@ pub struct Session {
 impl Session {
     /// Takes all of `ciphertext`, and appends its plaintext: never more than `ciphertext` and one record (16 KiB) can
     /// hold. Returns whether the peer sends no more. The caller calls [`Session::send`] next, also without an answer.
-    /// After a fault it calls [`Session::flush`], which tells the peer why unless the peer reported the fault, and closes
-    /// without a `close_notify`.
+    /// After a fault it calls [`Session::flush`], which tells the peer why unless the peer reported the fault, and
+    /// closes without a `close_notify`.
     pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<bool, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
@@ -137,8 +138,8 @@ impl Session {
         Ok(self.peer_closed)
     }
 
-    /// Encrypts `plaintext`, behind what else is to be sent. Without plaintext, this is only what the peer may wait for.
-    /// Drops plaintext during the handshake, when no request can have come that it would answer.
+    /// Encrypts `plaintext`, behind what else is to be sent. Without plaintext, this is only what the peer may wait
+    /// for. Drops plaintext during the handshake, when no request can have come that it would answer.
     pub fn send(&mut self, mut plaintext: &[u8], ciphertext: &mut Vec<u8>) {
         if plaintext.is_empty() && !self.is_waited_for() {
             return;
@@ -157,9 +158,10 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer may wait for messages of TLS itself, as it does in the handshake. After that of TLS 1.3, a
-    /// ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6). They must not go before it: a
-    /// client that has closed by then without reading resets the connection, and so discards what it has not sent yet.
+    /// Returns whether the peer may wait for messages of TLS itself, as it does in the handshake. After that of TLS
+    /// 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6). They must not go
+    /// before it: a client that has closed by then without reading resets the connection, and so discards what it has
+    /// not sent yet.
     fn is_waited_for(&self) -> bool {
         self.connection.is_handshaking() || self.connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
     }

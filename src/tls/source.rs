@@ -77,8 +77,8 @@ impl CertificateSource {
         }
     }
 
-    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. Where that
-    /// has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
+    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. Where
+    /// that has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
     pub fn close_key(&self, tries: &mut bool) -> Option<CertificateNotice> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
         let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE));
@@ -231,8 +231,8 @@ fn read(directory: &Path) -> Result<(LoadedCertificate, CertificateContent), Cer
     let (mut identity, content) = read_pair(&certificate, &key)?;
     let content = content.ok_or_else(|| malformed(&certificate))?;
     let not_after = Some(*content.validity.end());
-    // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the name
-    // constraints that authorities had before, even where it verifies nothing.
+    // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the
+    // name constraints that authorities had before, even where it verifies nothing.
     identity.cert.truncate(1);
     Ok((LoadedCertificate { identity: Arc::new(identity), not_after, notices: Vec::new() }, content))
 }

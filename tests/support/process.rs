@@ -43,8 +43,9 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// Copies the binary under test, for a user who may have no permission for the directories in which it was built. A process
-/// of its own does so: a child that another test starts meanwhile would inherit the open file, which nobody can run then.
+/// Copies the binary under test, for a user who may have no permission for the directories in which it was built. A
+/// process of its own does so: a child that another test starts meanwhile would inherit the open file, which nobody can
+/// run then.
 pub(crate) fn copy_binary(to: &Path) {
     assert!(Command::new("cp").arg(binary().get_program()).arg(to).status().unwrap().success());
 }

@@ -15,12 +15,12 @@ use serde_json::Value;
 /// Levels of maps and arrays in a frame that is shown. Python's `msgpack` writes at most 511.
 const MAX_SHOWN_DEPTH: usize = 512;
 
-/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what is no MessagePack or nests
-/// too deep. Time and memory are linear in the size of the frame, whatever lengths it states.
+/// Returns the one value of a MessagePack `frame` as JSON without white space; `None` for what is no MessagePack or
+/// nests too deep. Time and memory are linear in the size of the frame, whatever lengths it states.
 ///
 /// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in
-/// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is no string as the
-/// string of its JSON. A key that is given twice is shown twice.
+/// base64, an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is no string as
+/// the string of its JSON. A key that is given twice is shown twice.
 #[must_use]
 pub fn to_json(frame: &[u8]) -> Option<String> {
     let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()), is_in_key: false };

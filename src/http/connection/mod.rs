@@ -12,8 +12,8 @@
 //!    └──► Closed: any other refusal, the end of the input, a deadline
 //! ```
 //!
-//! A body that comes with its head passes no state. The owner of the socket calls [`Connection::receive`] when something
-//! may be read, writes the answers, and then does what [`Next`] says; [`crate::http::timing`] knows for how long.
+//! A body that comes with its head passes no state. The owner of the socket calls [`Connection::receive`] when
+//! something may be read, writes the answers, and does what [`Next`] says; [`crate::http::timing`] knows for how long.
 
 #[cfg(test)]
 mod tests;
@@ -152,8 +152,8 @@ impl Connection {
         self.next(out)
     }
 
-    /// Returns where a read may put its bytes before the next [`Connection::receive`]: behind the part of a body of known
-    /// length that is there, which saves a copy. Bytes behind the body may follow it there.
+    /// Returns where a read may put its bytes before the next [`Connection::receive`]: behind the part of a body of
+    /// known length that is there, which saves a copy. Bytes behind the body may follow it there.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             ConnectionState::Buffer(body) if self.held.is_empty() => body.space(),

@@ -77,8 +77,8 @@ impl HeadSearch {
     pub const START: Self = Self { checked: 0, request_line_seen: false };
 
     /// Reads the head at the start of `input`, and returns it with its length, its empty line included; `None` if it
-    /// has not arrived whole yet. `input` is what was given before and what has come since. With `is_unix`, `Host` may be
-    /// empty: the URIs of a Unix socket have no authority (RFC 9112 §3.2).
+    /// has not arrived whole yet. `input` is what was given before and what has come since. With `is_unix`, `Host` may
+    /// be empty: the URIs of a Unix socket have no authority (RFC 9112 §3.2).
     ///
     /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so
     /// that garbage does not hold a connection until the deadline.
@@ -315,9 +315,9 @@ impl<'b> Target<'b> {
         Self { path, query }
     }
 
-    /// Gives each value of the parameter `name`, percent-decoded, to `take`, and where it has a `+`, its second reading.
-    /// In the first one, `+` stands for itself: it is a digit of base64, and users paste tokens as they are. In the
-    /// second one, it stands for a space, as form encoders write it.
+    /// Gives each value of the parameter `name`, percent-decoded, to `take`, and where it has a `+`, its second
+    /// reading. In the first one, `+` stands for itself: it is a digit of base64, and users paste tokens as they are.
+    /// In the second one, it stands for a space, as form encoders write it.
     pub fn parameters(&self, name: &str, mut take: impl FnMut(&[u8], Option<&[u8]>)) {
         // Most queries are this parameter alone, and hold nothing encoded.
         if let Some(value) = self.query.strip_prefix(name.as_bytes()).and_then(|query| query.strip_prefix(b"="))
