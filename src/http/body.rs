@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
 use crate::http::h1::fields::{Expectation, Framing};
+use crate::http::problem::Problem;
 use crate::http::request::Request;
 use crate::message::publish::Unavailable;
 use crate::sync::budget::{Budget, Hold};
@@ -34,8 +35,20 @@ enum BodyRest {
 pub(super) enum BodyFault {
     Malformed(SyntaxFault),
     TooLarge,
-    /// The buffers have no room for it.
-    NoRoom,
+    /// The buffers have no room for it. The reader drops what was not buffered.
+    NoRoom(BodyReader),
+}
+
+impl BodyFault {
+    /// Returns why the request is refused, and what of its body may be dropped.
+    #[cold]
+    pub(super) fn refusal(self, limit: u64) -> (Problem, BodyReader) {
+        match self {
+            Self::Malformed(fault) => (Problem::Request(fault.into()), BodyReader::EMPTY),
+            Self::TooLarge => (Problem::TooLarge(limit), BodyReader::EMPTY),
+            Self::NoRoom(rest) => (Problem::Unavailable(Unavailable::Buffered), rest),
+        }
+    }
 }
 
 impl BodyReader {
@@ -103,25 +116,23 @@ pub(super) struct BufferedBody {
 }
 
 impl BufferedBody {
-    /// Fails where the buffers have no room. A body that may come whole in one read needs room only once a part of it
-    /// waits for the rest.
-    pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Result<Self, Unavailable> {
+    /// Returns `None` where the buffers have no room. A body that may come whole in one read needs room only once a
+    /// part of it waits for the rest.
+    pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
-        let length = reader.length_left().filter(|length| *length > READ_BYTES as u64).unwrap_or(0);
-        let hold = usize::try_from(length).ok().and_then(|length| budget.hold(length));
-        let hold = hold.ok_or(Unavailable::Buffered)?;
+        let length = usize::try_from(reader.length_left().unwrap_or(0)).ok()?;
+        let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
         // Once some of the body has come, the rest will.
         let request = Request { expectation: Expectation::None, ..request };
         let buffered_bytes = budget.limit_bytes();
-        Ok(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
+        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
     }
 
-    /// Reads up to the end of the input, of a chunk, or of the body. After a fault, the reader drops what was not
-    /// buffered.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, (BodyFault, BodyReader)> {
+    /// Reads up to the end of the input, of a chunk, or of the body.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, BodyFault> {
         let before = self.reader;
-        let part = self.reader.read(input).map_err(|fault| (fault, before))?;
+        let part = self.reader.read(input)?;
         if part.done && self.content.is_empty() {
             return Ok((Some(Cow::Borrowed(part.content)), part.rest));
         }
@@ -132,7 +143,7 @@ impl BufferedBody {
         if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
-            return Err((BodyFault::NoRoom, BodyReader { allowed_bytes, ..before }));
+            return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
         }
         self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
@@ -200,16 +211,13 @@ mod tests {
         (Framing::Chunked, wire.chain(*b"0\r\n\r\n").collect())
     }
 
-    fn buffer(framing: Framing, budget: &Arc<Budget>) -> Result<BufferedBody, Unavailable> {
+    fn buffer(framing: Framing, budget: &Arc<Budget>) -> Option<BufferedBody> {
         let request = Request { framing, ..Request::unread(b"") };
         BufferedBody::new(request, LIMIT_BYTES as u64, budget)
     }
 
     /// Gives `body` one piece, and returns the whole body if it ends there.
-    fn give<'i>(
-        body: &mut BufferedBody,
-        mut piece: &'i [u8],
-    ) -> Result<Option<Cow<'i, [u8]>>, (BodyFault, BodyReader)> {
+    fn give<'i>(body: &mut BufferedBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
         while !piece.is_empty() {
             let (whole, rest) = body.read(piece)?;
             if whole.is_some() {
@@ -255,10 +263,10 @@ mod tests {
             assert!(body.space().is_none(), "{framing:?}");
             assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
             let mut body = buffer(framing, &budget).unwrap();
-            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err((BodyFault::NoRoom, _))), "{framing:?}");
+            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
         }
         let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
-        assert!(buffer(may_be_whole, &budget).is_ok() && buffer(larger, &budget).is_err());
+        assert!(buffer(may_be_whole, &budget).is_some() && buffer(larger, &budget).is_none());
     }
 
     /// The buffers may hold less than a body may have.

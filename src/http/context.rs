@@ -56,17 +56,20 @@ impl<P: Publish> Context<P> {
             Problem::Message(fault)
         })?;
         let encoded = message.encode(encoding).map_err(Problem::Message)?;
-        let anew;
-        let payload = match (&encoded, body.buffer) {
+        let (anew, copied);
+        let payload = match (encoded, body.buffer) {
             // What is encoded anew has a buffer of its own.
             (Cow::Owned(bytes), _) if bytes.len() >= MIN_KEPT_BYTES => {
-                anew = Arc::new(encoded.into_owned());
+                anew = Arc::new(bytes);
                 Payload::of(&anew, &anew)
             }
             (Cow::Borrowed(bytes), Some(buffer)) if buffer.capacity() as u64 <= limits.body_bytes => {
                 Payload::of(buffer, bytes)
             }
-            _ => Payload::from(&encoded),
+            (encoded, _) => {
+                copied = encoded;
+                Payload::from(&copied)
+            }
         };
         self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
         if !message.is_known() {

@@ -21,7 +21,7 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::http::admission::admit;
-use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
+use crate::http::body::{BodyReader, BufferedBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, buffer_of};
 use crate::http::h1::SyntaxFault;
@@ -33,8 +33,7 @@ use crate::http::request::Request;
 use crate::http::response::{self, CONTINUE};
 use crate::message::publish::{Publish, Unavailable};
 
-/// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
-/// with large answers cannot fill the memory.
+/// Bytes of answers after which they are written before more requests are read, so that no pipeline fills the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
 
 /// What a connection must do next, after it wrote the answers.
@@ -86,8 +85,7 @@ pub enum CloseReason {
 #[derive(Debug)]
 pub struct Connection {
     state: ConnectionState,
-    /// What arrived and was not read: a part of a head, or requests behind large answers. At most a head at its limit
-    /// and one read.
+    /// What arrived and was not read, at most a head and one read: a part of a head, or requests behind large answers.
     held: Vec<u8>,
     /// Heads that were read.
     requests: u32,
@@ -145,8 +143,7 @@ impl Connection {
         } else {
             held.extend_from_slice(input.bytes);
             let left = self.run(Input { bytes: &held, buffer: None }, out, context);
-            // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A
-            // head that comes in pieces stays where it is.
+            // What is left behind a request gets a buffer of its own size. A head that comes in pieces stays where it is.
             self.held = if left.len() < held.len() { left.to_vec() } else { held };
         }
         self.next(out)
@@ -182,8 +179,7 @@ impl Connection {
         Next::Close(reason)
     }
 
-    /// Makes the request that is being received the last. Returns whether there is none, so that the connection can
-    /// close.
+    /// Makes the request that is being received the last. Returns whether there is none, and the connection can close.
     pub fn finish(&mut self) -> bool {
         self.finishing = true;
         self.waiting().is_none_or(Waiting::is_for_request)
@@ -235,12 +231,8 @@ impl Connection {
                 ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
                 ConnectionState::Buffer(buffered) => {
                     let request = buffered.request;
-                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|(fault, rest)| {
-                        let problem = match fault {
-                            BodyFault::Malformed(fault) => Problem::Request(fault.into()),
-                            BodyFault::TooLarge => Problem::TooLarge(context.policy.limits.body_bytes),
-                            BodyFault::NoRoom => Problem::Unavailable(Unavailable::Buffered),
-                        };
+                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|fault| {
+                        let (problem, rest) = fault.refusal(context.policy.limits.body_bytes);
                         self.refuse(&problem, rest, request, out, context);
                         (None, bytes)
                     });
@@ -300,15 +292,18 @@ impl Connection {
             }
         };
         self.requests = self.requests.wrapping_add(1);
-        let body = BodyReader::dropping(request.framing);
         match verdict {
-            Ok(()) if request.method != Method::Options => {
-                return Some(self.message(request, input.part(rest), out, context));
+            Ok(()) if request.method == Method::Options => {
+                let request = self.go_on(BodyReader::dropping(request.framing), request);
+                response::options(&request, out, context);
+                Some(rest)
             }
-            Ok(()) => response::options(&self.go_on(body, request), out, context),
-            Err(problem) => self.refuse(&problem, body, request, out, context),
+            Ok(()) => Some(self.message(request, input.part(rest), out, context)),
+            Err(problem) => {
+                self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
+                Some(rest)
+            }
         }
-        Some(rest)
     }
 
     /// Answers an admitted request whose body is there, or begins to buffer the body. Returns the rest.
@@ -326,41 +321,41 @@ impl Connection {
         };
         let may_fit = length.is_none_or(|bytes| bytes <= context.budget.limit_bytes());
         let available = if may_fit { context.publisher.available() } else { Err(Unavailable::Buffered) };
-        let buffered = match (available, length.and_then(|bytes| rest.split_at_checked(bytes))) {
-            // What is whole in one read is not buffered, and needs no room.
-            (Ok(()), Some((body, rest))) => {
-                self.answer(input.part(body), request, out, context);
-                return rest;
-            }
-            (Ok(()), None) => BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget),
-            (Err(reason), _) => Err(reason),
+        if let Err(reason) = available {
+            self.refuse(&Problem::Unavailable(reason), BodyReader::dropping(request.framing), request, out, context);
+            return rest;
+        }
+        // What is whole in one read is not buffered, and needs no room.
+        if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
+            self.answer(input.part(body), request, out, context);
+            return rest;
+        }
+        let Some(buffered) = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget) else {
+            let problem = Problem::Unavailable(Unavailable::Buffered);
+            self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
+            return rest;
         };
-        match buffered {
-            Ok(buffered) => {
-                // RFC 9110 §10.1.1: not needed once some of the body has come.
-                if request.expectation == Expectation::Continue && rest.is_empty() {
-                    out.extend_from_slice(CONTINUE);
-                }
-                self.state = ConnectionState::Buffer(Box::new(buffered));
-            }
-            Err(reason) => {
-                self.refuse(&Problem::Unavailable(reason), BodyReader::dropping(request.framing), request, out, context)
-            }
+        self.state = ConnectionState::Buffer(Box::new(buffered));
+        // RFC 9110 §10.1.1: not needed once some of the body has come.
+        if request.expectation == Expectation::Continue && rest.is_empty() {
+            out.extend_from_slice(CONTINUE);
         }
         rest
     }
 
     /// Publishes a whole body if it is a message, and answers.
     fn answer(&mut self, body: Input<'_>, request: Request, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
-        let published = context.publish(body);
-        let request = self.go_on(BodyReader::EMPTY, request);
-        match published {
+        let close = self.asked_to_close(&request);
+        let request = Request { persistent: close.is_none(), ..request };
+        match context.publish(body) {
             Ok(()) => response::accepted(&request, out, context),
             Err(problem) => response::problem(&problem, &request, out, context),
         }
+        self.state = close.map_or(START, ConnectionState::Closed);
     }
 
     /// Refuses a request, of whose body `rest` was not read.
+    #[cold]
     fn refuse<P>(
         &mut self,
         problem: &Problem,
@@ -372,9 +367,8 @@ impl Connection {
         let request = if problem.may_go_on() {
             self.go_on(rest, request)
         } else {
-            let is_token = *problem == Problem::Token;
-            self.state =
-                ConnectionState::Closed(if is_token { CloseReason::Unauthorized } else { CloseReason::Refused });
+            let reason = if *problem == Problem::Token { CloseReason::Unauthorized } else { CloseReason::Refused };
+            self.state = ConnectionState::Closed(reason);
             Request { persistent: false, ..request }
         };
         response::problem(problem, &request, out, context);
@@ -389,13 +383,17 @@ impl Connection {
             (_, Expectation::Continue | Expectation::Unknown) if !rest.is_empty() => true,
             _ => rest.is_too_large(),
         };
-        let is_last = !request.persistent || self.finishing;
-        let close = if is_last { Some(CloseReason::Asked) } else { is_in_doubt.then_some(CloseReason::Refused) };
+        let close = self.asked_to_close(&request).or(is_in_doubt.then_some(CloseReason::Refused));
         self.state = match close {
             Some(reason) => ConnectionState::Closed(reason),
             None if rest.is_empty() => START,
             None => ConnectionState::Discard(rest),
         };
         Request { persistent: close.is_none(), ..request }
+    }
+
+    /// Returns why this request is the last, if client or gateway want that.
+    fn asked_to_close(&self, request: &Request) -> Option<CloseReason> {
+        (!request.persistent || self.finishing).then_some(CloseReason::Asked)
     }
 }

@@ -96,7 +96,11 @@ impl ChunkedDecoder {
                 DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
                     self.size_line(byte)?
                 }
-                _ => self.trailer(byte)?,
+                DecoderState::TrailerStart
+                | DecoderState::TrailerName
+                | DecoderState::TrailerValue
+                | DecoderState::TrailerLf
+                | DecoderState::EndLf => self.trailer(byte)?,
             };
             rest = behind;
         }

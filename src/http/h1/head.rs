@@ -154,13 +154,17 @@ impl<'b> Head<'b> {
         } else {
             (line.target_bytes > TARGET_BYTES).then_some(RequestFault::TargetTooLong)
         };
-        let read = line.http1.ok_or(RequestFault::Version).and_then(|(target, version)| {
-            let fields = Fields::read(lines, version, is_unix)?;
-            Ok((Self { method: line.method, target, version, fields }, head_bytes))
-        });
-        match limit {
-            None => read,
-            Some(limit) => Err(read.err().map_or(limit, |fault| fault.min(limit))),
+        let read = match line.http1 {
+            Some((target, version)) => {
+                let fields = Fields::read(lines, version, is_unix);
+                fields.map(|fields| Self { method: line.method, target, version, fields })
+            }
+            None => Err(RequestFault::Version),
+        };
+        match (read, limit) {
+            (Ok(head), None) => Ok((head, head_bytes)),
+            (Ok(_), Some(fault)) | (Err(fault), None) => Err(fault),
+            (Err(fault), Some(limit)) => Err(fault.min(limit)),
         }
     }
 }
