@@ -10,6 +10,7 @@ type Fields = BTreeMap<String, BTreeSet<String>>;
 
 /// The event of a subscriber that does not read. `tests/process/guard` sees to it.
 const SUBSCRIBER: [&str; 5] = ["state", "endpoint", "peer", "reason", "lost"];
+
 #[test]
 fn events_and_their_fields_are_those_of_the_table() {
     let directory = tempfile::tempdir().unwrap();
