@@ -220,8 +220,8 @@ impl Gateway {
             listening.end_backlog();
             listening.close();
         }
-        (self.emit)(&Event::Disabled { reason });
         self.ready.set_off(Some(reason));
+        (self.emit)(&Event::Disabled { reason });
         match to_switch_on {
             None => warning(format_args!("not listening: {reason}")),
             Some(path) => {
