@@ -34,14 +34,14 @@ fn the_value_is_replaced_and_nothing_else() {
             "TOKEN = 'a'\nOPEN_REST_API = 1\nOPEN_REST_API = True\n".into(),
         ),
         ("TOKEN: str\nOPEN_REST_API = False\n", format!("TOKEN: str\nOPEN_REST_API = True\nTOKEN = \"{NEW_TOKEN}\"\n")),
-        // What a function or a class binds is another name.
+        // What a function or a class has under the name is no value that could be replaced.
         (
             "TOKEN = 'a'\ndef f(OPEN_REST_API):\n    OPEN_REST_API = 1\nclass C:\n    import OPEN_REST_API\n",
             "TOKEN = 'a'\ndef f(OPEN_REST_API):\n    OPEN_REST_API = 1\nclass C:\n    import OPEN_REST_API\nOPEN_REST_API = True\n"
                 .into(),
         ),
         ("OPEN_REST_API = 0\nTOKEN = 'a'\nif OPEN_REST_API: x\n", "OPEN_REST_API = True\nTOKEN = 'a'\nif OPEN_REST_API: x\n".into()),
-        // A name that is used, or of another place, is not bound.
+        // Nor is there one where the name is used, or is that of an attribute.
         (
             "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\n",
             "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\nOPEN_REST_API = True\n".into(),
