@@ -20,7 +20,8 @@ const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// Nothing for the core: the socket was not ready after all, or what came belongs to TLS, or is part of a record.
+    /// Nothing for the core: the socket was not ready after all, the client has ended its side, or what came belongs to
+    /// TLS, or is part of a record.
     Nothing,
     Data,
     /// Plain http where TLS is spoken.

@@ -40,7 +40,7 @@ pub(super) struct Listener {
     pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,
-    /// Its subscribers get what publishers send, too.
+    /// It is of the embedded hub, whose subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
     /// Somebody may wait to be accepted.
     pub(super) may_accept: bool,
