@@ -106,9 +106,11 @@ fn read(
     let [certificate, key] = source.files().map(|path| path.display().to_string());
     watchdog.begin(format_args!("{certificate} or {key}"));
     let closed = source.close_key(closes_key);
-    let mut loaded = source.load(SystemTime::now())?;
-    loaded.notices.extend(closed);
-    Ok(loaded)
+    let loaded = source.load(SystemTime::now());
+    // The key of a new certificate is another one.
+    let is_new = loaded.as_ref().is_ok_and(|loaded| made_or_renewed(&loaded.notices).is_some());
+    closed.filter(|_| !is_new).iter().for_each(|notice| warning(format_args!("{notice}")));
+    loaded
 }
 
 fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {

@@ -81,10 +81,11 @@ impl CertificateSource {
     /// that has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
     pub fn close_key(&self, tries: &mut bool) -> Option<CertificateNotice> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
-        let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE));
         let open = open_mode(&key);
-        let closed = open.filter(|_| *tries && close().is_ok() && open_mode(&key).is_none());
-        *tries = open.is_none() || closed.is_some();
+        let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).is_ok();
+        let is_changed = open.is_some() && *tries && close();
+        let closed = open.filter(|_| is_changed && open_mode(&key).is_none());
+        *tries = open.is_none() || closed.is_some() || *tries && !is_changed;
         let (key, mode) = (key.display(), closed?);
         Some(CertificateNotice::Warning(format!(
             "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \

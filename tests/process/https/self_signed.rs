@@ -248,6 +248,24 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
     assert_eq!(mode(&key), 0o640);
 }
 
+/// A person who is told to remove a key removes the one that is served.
+#[test]
+fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
+    for (pair, is_kept) in [(Pair::valid(-1, 400), true), (Pair::valid(-800, 10), false)] {
+        let settings = settings_beside(Some(&pair));
+        set_mode(&files(settings.path())[1], 0o644);
+        let log = Gateway::serve().https().start_beside(settings).log_at_the_stop();
+        assert_eq!(log.contains("and is now closed"), is_kept, "{log}");
+    }
+    let settings = settings_beside(Some(&Pair::ec()));
+    let [certificate, key, _] = files(settings.path());
+    set_mode(&key, 0o644);
+    std::fs::remove_file(&certificate).unwrap();
+    std::fs::create_dir(&certificate).unwrap();
+    let stderr = Gateway::serve().https().spawn_beside(settings).finish(3).stderr;
+    assert!(stderr.contains("and is now closed"), "{stderr}");
+}
+
 #[test]
 fn a_lock_that_another_process_holds_holds_nothing_up() {
     let settings = settings_beside(None);
