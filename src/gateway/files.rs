@@ -2,6 +2,7 @@
 //! the sockets, the other one has the certificate. The main thread gets news of them, and goes on with what is in force
 //! while there is none.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::sync::watch::{Receiver, Sender, channel};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::gateway::certificates::WatchedCertificate;
+use crate::gateway::components::remove_sockets;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{EventSink, SettingsChange};
 use crate::gateway::failure::Failure;
@@ -48,7 +50,7 @@ pub(super) enum FileNews {
     Off(String, Option<PathBuf>),
     /// The settings open the API, but an address is taken. It is tried again, [`TAKEN_TIMEOUT`] long.
     Taken(io::Error),
-    /// What has become of settings that are new. What they change was told before.
+    /// What has become of settings that are new. What they change was told before, or waits for the certificate.
     Settings(SettingsChange),
     /// Something does not answer, as this says.
     Overdue(String),
@@ -80,11 +82,14 @@ impl Files {
         Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
     }
 
-    /// Asks nothing more, and resolves when the thread of the settings has ended.
-    pub(super) async fn end(self) {
+    /// Asks nothing more, and waits until the thread of the settings has ended. Where a file holds it up for longer than
+    /// this, removes the sockets of the process in as much time again.
+    pub(super) async fn end(self, within: Duration) {
         let Self { reload, news, ended, .. } = self;
         drop((reload, news));
-        let _ = ended.await;
+        if timeout(within, ended).await.is_err() {
+            remove_sockets(within).await;
+        }
     }
 
     /// Waits for the next news. Cancel-safe.
@@ -153,7 +158,7 @@ fn on_event_loop(
 struct CertificateThread {
     /// `None` until the certificate is loaded.
     acceptor: Option<Arc<Acceptor>>,
-    /// `None` when that has come, or nothing will come.
+    /// `None` when that has come, or the thread has failed, which ends the run.
     loaded: Option<oneshot::Receiver<Arc<Acceptor>>>,
     watchdog: Arc<Watchdog>,
 }
@@ -184,7 +189,7 @@ impl CertificateThread {
         tokio::select! {
             loaded = or_never(self.loaded.as_mut()) => {
                 (self.loaded, self.acceptor) = (None, loaded.ok());
-                None
+                if self.acceptor.is_some() { None } else { pending().await }
             }
             silence = self.watchdog.overdue() => Some(silence),
         }
@@ -239,10 +244,9 @@ impl SettingsThread {
                     continue;
                 }
                 silence = or_never(self.certificate.as_mut().map(CertificateThread::next)) => {
+                    let is_loaded = self.certificate.as_ref().is_some_and(|thread| thread.acceptor.is_some());
                     match silence {
-                        Some(silence) if matches!(self.api, Api::Open(_)) => {
-                            self.follower.tell(FileNews::Overdue(silence));
-                        }
+                        Some(silence) if is_loaded => self.follower.tell(FileNews::Overdue(silence)),
                         _ => self.apply()?,
                     }
                     continue;

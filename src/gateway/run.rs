@@ -106,6 +106,7 @@ impl Gateway {
                 FileNews::Overdue(silence) => break FileNews::Off(silence, None),
                 // Nothing is served yet that a pause could delay.
                 FileNews::Taken(_) => {}
+                FileNews::Settings(change) => emit(&Event::Settings(&change)),
                 news => break news,
             }
         };
@@ -114,7 +115,7 @@ impl Gateway {
             Ok(components) => components,
             Err(failure) => {
                 drop(news);
-                let _ = timeout(UNDO_TIMEOUT, files.end()).await;
+                files.end(UNDO_TIMEOUT).await;
                 return Err(failure);
             }
         };
@@ -246,11 +247,10 @@ impl Gateway {
         let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
         let undone = async {
             match has_paths {
-                true => self.files.end().await,
+                true => self.files.end(undo_timeout(drain_timeout)).await,
                 false => drop(self.files),
             }
         };
-        let undone = timeout(undo_timeout(drain_timeout), undone);
         let (stats, was_interrupted) = self.components.stop(undone, drain_timeout, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {

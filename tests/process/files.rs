@@ -44,15 +44,57 @@ fn with_a_hanging_certificate(hangs: bool) -> Option<(Builder, HangingFolder, St
 
 #[test]
 fn a_certificate_that_does_not_answer_hides_no_change_of_the_settings() {
-    let Some((builder, folder, file, _mounted)) = with_a_hanging_certificate(false) else { return };
-    let mut gateway = builder.start();
+    for is_on in [true, false] {
+        let Some((builder, folder, file, _mounted)) = with_a_hanging_certificate(false) else { return };
+        let mut gateway = builder.start();
+        if !is_on {
+            gateway.disable();
+        }
+        folder.hang(true);
+        gateway.signal(Signal::HUP);
+        gateway.expect_log(&format!("{file} {SILENT}"));
+        if is_on {
+            gateway.disable();
+        }
+        assert!(refuses(gateway.address()));
+        gateway.enable("of-the-test");
+        gateway.terminate();
+        folder.hang(false);
+    }
+}
+
+/// A start that the certificate may still refuse touches nothing else.
+#[test]
+fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoint() {
+    let Some((builder, folder, _file, _mounted)) = with_a_hanging_certificate(true) else { return };
+    let mut gateway = builder.spawn();
+    eventually_handles_signals(&gateway);
+    gateway.signal(Signal::HUP);
+    gateway.wait_settings("unchanged");
+    gateway.terminate();
+    let stdout = gateway.end().stdout;
+    assert!(!stdout.contains("bound"), "{stdout}");
+    folder.hang(false);
+}
+
+#[test]
+fn settings_that_do_not_answer_keep_no_socket_while_requests_are_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let Some((mut gateway, folder)) = on_a_hanging_folder(Gateway::serve().listen_at(&socket), false) else { return };
+    gateway.wait_listening();
+    let mut client = Client::connect_to(&socket);
+    let request = gateway.request(FINE).bytes();
+    let (half, rest) = request.split_at(request.len() - 1);
+    client.send(half);
     folder.hang(true);
     gateway.signal(Signal::HUP);
-    gateway.expect_log(&format!("{file} {SILENT}"));
-    gateway.disable();
-    assert!(refuses(gateway.address()));
-    gateway.enable("of-the-test");
-    gateway.terminate();
+    gateway.expect_log(SILENT);
+    gateway.signal(Signal::TERM);
+    eventually("the end of the socket", || (!socket.exists()).then_some(()));
+    client.send(rest);
+    client.response().assert_accepted();
+    gateway.finish(0);
     folder.hang(false);
 }
 
