@@ -43,8 +43,8 @@ impl Watchdog {
     pub(crate) fn rest(&self) {
         let mut steps = self.steps();
         self.timer.set(Duration::ZERO);
-        steps.subject = None;
-        if !std::mem::take(&mut steps.is_late)
+        if steps.subject.take().is_some()
+            && !std::mem::take(&mut steps.is_late)
             && let Some(subject) = steps.silent.take()
         {
             log(format_args!("{subject} answers again"));
@@ -96,6 +96,8 @@ mod tests {
         watchdog.rest();
         watchdog.begin("it");
         assert!(timeout(STEP_TIMEOUT + Duration::from_millis(500), watchdog.overdue()).await.is_err());
+        watchdog.rest();
+        // Nothing has answered meanwhile.
         watchdog.rest();
         assert!(watchdog.silence().is_some());
         watchdog.begin("it");
