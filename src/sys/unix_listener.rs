@@ -44,8 +44,8 @@ static FILES: Mutex<Option<Vec<SocketFile>>> = Mutex::new(Some(Vec::new()));
 
 /// Removes the files of all sockets, whichever threads have made them or make some: the process ends.
 pub(crate) fn remove_files() {
-    let files = files().take();
-    files.iter().flatten().for_each(remove);
+    // Who closes a socket waits meanwhile: no file of another process gets its inode number before it is looked at here.
+    files().take().iter().flatten().for_each(remove);
 }
 
 fn files() -> MutexGuard<'static, Option<Vec<SocketFile>>> {
