@@ -26,7 +26,7 @@ const BUS_DRAIN: Duration = Duration::from_secs(1);
 /// The most of the drain time, and a tenth at most, that is reserved for what follows: the last event is written.
 const END: Duration = Duration::from_millis(100);
 
-/// The time in which connections that are cut off at the end must be closed.
+/// The time in which connections that are cut off at the end must be closed, and then files that are left be removed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {
@@ -99,16 +99,16 @@ impl Components {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
         // A thread that still runs is left behind: libzmq has no call that interrupts another one.
         self.bus.stop(Duration::ZERO);
-        remove_sockets(CUT_OFF_TIMEOUT).await;
+        remove_sockets().await;
         (self.stats(), was_interrupted)
     }
 }
 
 /// Removes the files of Unix sockets that other threads should have removed, and do not or not yet. Their folder may
-/// not answer, so this is done on a thread of its own, and waited for in this time.
-pub(super) async fn remove_sockets(timeout: Duration) {
+/// not answer, so this is done on a thread of its own, and waited for in [`CUT_OFF_TIMEOUT`].
+pub(super) async fn remove_sockets() {
     if let Ok(removed) = on_thread("files", remove_files) {
-        let _ = tokio::time::timeout(timeout, removed).await;
+        let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, removed).await;
     }
 }
 

@@ -83,12 +83,12 @@ impl Files {
     }
 
     /// Asks nothing more, and waits until the thread of the settings has ended. Where a file holds it up for longer than
-    /// this, removes the sockets of the process in as much time again.
+    /// this, removes the sockets of the process.
     pub(super) async fn end(self, within: Duration) {
         let Self { reload, news, ended, .. } = self;
         drop((reload, news));
         if timeout(within, ended).await.is_err() {
-            remove_sockets(within).await;
+            remove_sockets().await;
         }
     }
 

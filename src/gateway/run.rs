@@ -73,7 +73,7 @@ pub(crate) fn run(
                 }
             }
         }
-        remove_sockets(undo_timeout(drain_timeout)).await;
+        remove_sockets().await;
         emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
         Ok(())
     })
