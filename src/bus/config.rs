@@ -91,3 +91,5 @@ impl fmt::Display for BusError {
         }
     }
 }
+
+impl std::error::Error for BusError {}

@@ -138,6 +138,8 @@ impl fmt::Display for EndpointFault {
     }
 }
 
+impl std::error::Error for EndpointFault {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
