@@ -15,8 +15,9 @@ use crate::support::*;
 const PEERS: usize = 250;
 /// What each of them subscribes to: 19,000 prefixes together, nearly as many as may be.
 const PREFIXES: usize = 76;
-/// How long the other subscriber is watched beside peers that come and go, there and here.
-const IN_TURNOVER: Duration = Duration::from_secs(4);
+/// How long the other subscriber is watched beside peers that come and go, there and here: so many spans of this time.
+const SPANS: usize = 9;
+const SPAN: Duration = Duration::from_millis(500);
 /// How much longer another subscriber may wait because of what peers do.
 const MOST_LONGER: Duration = Duration::from_millis(100);
 /// How often a thread of the test or of the gateway may have to wait for a processor between a post and its receipt.
@@ -53,21 +54,26 @@ fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     peers.chunks(peers.len().div_ceil(2)).map(come_and_go).collect()
 }
 
-/// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the
-/// gateway has gained meanwhile, in KiB. Nothing is lost.
-fn longest_wait(rig: &Rig, time: Duration) -> (Duration, u64) {
+/// Returns the longest time from a post to its receipt by the subscriber of the rig, in the median of the spans, and the
+/// most memory that the gateway has gained meanwhile, in KiB. Nothing is lost. Who is held up by peers is so in most
+/// spans; other programs of the machine take its processors in some.
+fn longest_wait(rig: &Rig) -> (Duration, u64) {
     let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 0);
-    let (started, mut longest, mut most_kib) = (Instant::now(), Duration::ZERO, 0);
-    while started.elapsed() < time {
-        let posted = Instant::now();
-        assert!(poster.post(), "a message is refused");
-        let message = rig.subscriber.next();
-        longest = longest.max(posted.elapsed());
-        most_kib = most_kib.max(rig.growth_kib());
-        assert_eq!(Some(&number(message.payload.as_bytes())), poster.accepted.last(), "a message is lost");
+    let (mut longest, mut most_kib) = ([Duration::ZERO; SPANS], 0);
+    for longest in &mut longest {
+        let started = Instant::now();
+        while started.elapsed() < SPAN {
+            let posted = Instant::now();
+            assert!(poster.post(), "a message is refused");
+            let message = rig.subscriber.next();
+            *longest = posted.elapsed().max(*longest);
+            most_kib = most_kib.max(rig.growth_kib());
+            assert_eq!(Some(&number(message.payload.as_bytes())), poster.accepted.last(), "a message is lost");
+        }
     }
+    longest.sort_unstable();
     println!("{} messages, {longest:?} at most, {most_kib} KiB more at most", poster.accepted.len());
-    (longest, most_kib)
+    (longest[SPANS / 2], most_kib)
 }
 
 /// Fails if the other subscriber waits much longer than it did `before`, on a machine that was so late meanwhile.
@@ -89,7 +95,7 @@ fn peers_that_come_and_go_hold_nobody_up() {
                 peers.iter().map(|bytes| with_subscriptions(RawPeer::connect(&endpoint), bytes)).collect();
             let other = Rig::open(side, Transport::Tcp);
             let elsewhere = turnover(&other.subscribers, &peers);
-            let (before, _) = longest_wait(&rig, IN_TURNOVER);
+            let (before, _) = longest_wait(&rig);
             elsewhere.into_iter().for_each(|peers| _ = peers.finish());
             let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
             drop(resting);
@@ -97,7 +103,7 @@ fn peers_that_come_and_go_hold_nobody_up() {
 
             let lateness = Lateness::watch();
             let turnover = turnover(&endpoint, &peers);
-            let (in_turnover, most_kib) = longest_wait(&rig, IN_TURNOVER);
+            let (in_turnover, most_kib) = longest_wait(&rig);
             let visits: usize = turnover.into_iter().map(Task::finish).sum();
             assert!(visits > PEERS, "only {visits} visits");
             assert_hardly_longer(in_turnover, before, &lateness);
@@ -132,11 +138,11 @@ fn peers_that_change_their_mind_hold_nobody_up() {
             })
         };
         let elsewhere = [&other; CHANGING].map(change_at);
-        let (before, _) = longest_wait(&rig, IN_TURNOVER);
+        let (before, _) = longest_wait(&rig);
         elsewhere.into_iter().for_each(Task::finish);
         let lateness = Lateness::watch();
         let changing = [&rig; CHANGING].map(change_at);
-        let (meanwhile, most_kib) = longest_wait(&rig, IN_TURNOVER);
+        let (meanwhile, most_kib) = longest_wait(&rig);
         // Each of them is still connected.
         changing.into_iter().for_each(Task::finish);
         println!("{} bytes of changes", sent.load(Ordering::Relaxed));
