@@ -6,6 +6,7 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ impl Files {
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
         let (certificate, api) = (None, Api::Off);
         let thread = SettingsThread { config, settings, certificate, api, emit, follower };
-        let ended = on_event_loop("settings", sender, thread.follow())?;
+        let ended = on_event_loop("settings", sender, Box::pin(thread.follow()))?;
         Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
     }
 
@@ -140,12 +141,11 @@ impl Follower {
     }
 }
 
+/// What a thread does. It is boxed, so that the program has the code of an event loop once.
+type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
 /// Runs a thread on an event loop of its own. A failure of it ends the run.
-fn on_event_loop(
-    name: &str,
-    news: UnboundedSender<FileNews>,
-    body: impl Future<Output = Result<(), Failure>> + Send + 'static,
-) -> Result<oneshot::Receiver<()>, Failure> {
+fn on_event_loop(name: &str, news: UnboundedSender<FileNews>, body: Body) -> Result<oneshot::Receiver<()>, Failure> {
     let body = move || {
         let runtime = event_loop().map_err(Failure::cannot("create an event loop"));
         let ended = runtime.and_then(|runtime| runtime.block_on(body));
@@ -179,7 +179,7 @@ impl CertificateThread {
             }
             Ok(())
         };
-        on_event_loop("certificate", news, follow)?;
+        on_event_loop("certificate", news, Box::pin(follow))?;
         Ok(Self { acceptor: None, loaded: Some(loaded), watchdog })
     }
 
