@@ -104,8 +104,8 @@ impl Components {
     }
 }
 
-/// Removes the files of Unix sockets that other threads should have removed, and do not or not yet. Their folder may
-/// not answer, so this is done on a thread of its own, and waited for in [`CUT_OFF_TIMEOUT`].
+/// Removes the files of Unix sockets that other threads have left. Their folder may not answer, so a thread of its own
+/// does so, and this waits for it for [`CUT_OFF_TIMEOUT`] at most.
 pub(super) async fn remove_sockets() {
     if let Ok(removed) = on_thread("files", remove_files) {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, removed).await;

@@ -12,7 +12,8 @@ use crate::message::publish::{Publish, Unavailable};
 pub(super) struct ReadyReporter {
     emit: EventSink,
     state: Mutex<ReadyState>,
-    /// Notified when the gateway listens and every endpoint is connected, maybe later than `ready`. For one task.
+    /// Notified when the gateway listens and every endpoint is connected, which may be after `ready`. One task at a time
+    /// waits for it.
     pub(super) completed: Notify,
 }
 
