@@ -39,8 +39,8 @@ pub(super) const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The time between two looks at the certificate: each one wakes the process up, and only files that other computers
-/// change, and renewals, wait for it.
+/// The most time between two looks at the certificate: each one wakes the process up, and only mounts, mapped memory and
+/// renewals wait for it.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the main thread learns.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
+use rustix::fs::statfs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
@@ -39,6 +40,13 @@ const MAX_BURST: Duration = Duration::from_millis(250);
 
 /// The time from a renewal to the next look while the system gives no watches.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The file systems that other computers and programs change without an event: FUSE, NFS, both of SMB, 9p and Ceph, as
+/// the `f_type` of statfs(2) has them.
+const REMOTE_FILE_SYSTEMS: [u32; 6] = [0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x00C3_6400];
+
+/// The time from a renewal to the next look on such a file system.
+const REMOTE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The most resolutions of a path whose directories change meanwhile.
 const MAX_RESOLUTIONS: usize = 8;
@@ -81,7 +89,7 @@ pub struct Watch {
     /// dropped again and again.
     burst_end: Option<Instant>,
     look: KernelTimer,
-    /// The time from a renewal to the next look.
+    /// The most time from a renewal to the next look.
     interval: Duration,
 }
 
@@ -145,7 +153,13 @@ impl Watch {
                 warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
             }
         }
-        self.look.set(if self.is_refused { POLL_INTERVAL } else { self.interval });
+        self.look.set(if self.is_refused {
+            POLL_INTERVAL
+        } else if self.places.iter().any(Place::is_remote) {
+            self.interval.min(REMOTE_INTERVAL)
+        } else {
+            self.interval
+        });
     }
 }
 
@@ -241,6 +255,10 @@ impl Place {
     fn new(path: PathBuf, name: Option<OsString>, events: WatchFlags) -> Self {
         let identity = fs::symlink_metadata(&path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         Self { path, identity, name, events }
+    }
+
+    fn is_remote(&self) -> bool {
+        statfs(&self.path).is_ok_and(|it| REMOTE_FILE_SYSTEMS.contains(&(it.f_type as u32)))
     }
 }
 

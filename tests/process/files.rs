@@ -63,6 +63,18 @@ fn a_certificate_that_does_not_answer_hides_no_change_of_the_settings() {
     }
 }
 
+/// As on a network file system, the kernel tells nothing of the change.
+#[test]
+fn a_certificate_that_another_computer_replaces_is_served_within_seconds() {
+    let Some((builder, folder, _file, _mounted)) = with_a_hanging_certificate(false) else { return };
+    let mut gateway = builder.start();
+    let Pair { certificate, key } = Pair::ec();
+    let since = Instant::now();
+    folder.write(&(certificate + &key));
+    gateway.wait_for("the new certificate", |it| is_event(it, "certificate") && it["state"] == "replaced");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+}
+
 /// A start that the certificate may still refuse touches nothing else.
 #[test]
 fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoint() {
