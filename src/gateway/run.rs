@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, interval_at, sleep_until, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use crate::bus::Bus;
 use crate::gateway::components::{Components, remove_sockets};
@@ -129,8 +129,10 @@ impl Gateway {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
-        let interval = |period| interval_at(Instant::now() + period, period);
-        let mut stats = self.config.stats_interval.map(interval);
+        let mut stats = self.config.stats_interval.map(|period| interval_at(Instant::now() + period, period));
+        if let Some(stats) = &mut stats {
+            stats.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        }
         let trust_anchor = self.config.certificate.as_ref().and_then(CertificateSource::trust_anchor);
         let mut refusals = Refusals::new(Arc::clone(&self.components.workers.refused), trust_anchor);
         loop {

@@ -13,6 +13,17 @@ fn stats_are_printed_at_the_interval_of_the_option() {
     gateway.wait_event("stats");
 }
 
+#[test]
+fn after_a_pause_no_stats_are_printed_for_the_time_that_has_passed() {
+    let mut gateway = Gateway::serve().arguments(["--stats", "1"]).start();
+    gateway.wait_event("stats");
+    gateway.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(4));
+    gateway.signal(Signal::CONT);
+    let uptimes = [(); 4].map(|()| gateway.wait_event("stats")["uptime_s"].as_u64().unwrap());
+    assert!(uptimes[3] >= uptimes[0] + 2, "{uptimes:?}");
+}
+
 /// A process inherits what its parent has blocked.
 #[test]
 fn the_gateway_obeys_signals_that_its_parent_has_blocked() {
