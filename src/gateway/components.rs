@@ -14,6 +14,7 @@ use crate::gateway::request_log::shown_topic;
 use crate::gateway::signals::Signals;
 use crate::http::context::HttpCounters;
 use crate::server::counters::WorkerCounters;
+use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
@@ -26,7 +27,7 @@ const BUS_DRAIN: Duration = Duration::from_secs(1);
 /// The most of the drain time, and a tenth at most, that is reserved for what follows: the last event is written.
 const END: Duration = Duration::from_millis(100);
 
-/// The time in which connections that are cut off at the end must be closed, and then files that are left be removed.
+/// The time in which connections that are cut off at the end must be closed, and that to remove the files of sockets.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {
@@ -81,14 +82,22 @@ impl Components {
         }
     }
 
-    /// Waits until nothing more can come (`undone`), answers the requests in flight, and hands every accepted message
+    /// Lets nobody connect to these sockets any more, answers the requests in flight, and hands every accepted message
     /// over, for `timeout` at most or until a second signal to stop. Returns the counters, and whether that came.
-    pub(super) async fn stop(self, undone: impl Future, timeout: Duration, signals: &mut Signals) -> (Stats, bool) {
+    pub(super) async fn stop(
+        self,
+        listening: Option<Arc<Listening>>,
+        timeout: Duration,
+        signals: &mut Signals,
+    ) -> (Stats, bool) {
         let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
         let for_bus = BUS_DRAIN.min(timeout / 2);
         let was_interrupted = tokio::select! {
             () = async {
-                undone.await;
+                if let Some(listening) = listening {
+                    listening.end_backlog();
+                    remove_in_time(move || listening.remove_files()).await;
+                }
                 self.workers.drain(deadline - for_bus).await;
                 self.bus.close(deadline.saturating_duration_since(Instant::now()));
                 self.bus.ended().await;
@@ -99,15 +108,15 @@ impl Components {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
         // A thread that still runs is left behind: libzmq has no call that interrupts another one.
         self.bus.stop(Duration::ZERO);
-        remove_sockets().await;
+        remove_in_time(remove_files).await;
         (self.stats(), was_interrupted)
     }
 }
 
-/// Removes the files of Unix sockets that other threads have left. Their folder may not answer, so a thread of its own
-/// does so, and this waits for it for [`CUT_OFF_TIMEOUT`] at most.
-pub(super) async fn remove_sockets() {
-    if let Ok(removed) = on_thread("files", remove_files) {
+/// Removes files of Unix sockets. Their folder may not answer, so a thread of its own does so, and this waits for it for
+/// [`CUT_OFF_TIMEOUT`] at most.
+pub(super) async fn remove_in_time(remove: impl FnOnce() + Send + 'static) {
+    if let Ok(removed) = on_thread("files", remove) {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, removed).await;
     }
 }

@@ -13,21 +13,19 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::sync::watch::{Receiver, Sender, channel};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
-use crate::gateway::components::remove_sockets;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{EventSink, SettingsChange};
 use crate::gateway::failure::Failure;
-use crate::gateway::signals::or_never;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
-use crate::sys::event_loop;
 use crate::sys::retry::PAUSE;
 use crate::sys::timed_join::on_thread;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
+use crate::sys::{event_loop, or_never};
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
@@ -59,14 +57,12 @@ pub(super) enum FileNews {
     Failed(Failure),
 }
 
-/// The main thread's end. The threads end when this is dropped, unless a file holds them up, and remove what they have
-/// made.
+/// The main thread's end. The threads end when this is dropped, unless a file holds them up.
 pub(super) struct Files {
     /// Asks the threads to read everything again. If that was asked already, once is enough.
     pub(super) reload: Arc<Sender<()>>,
     news: UnboundedReceiver<FileNews>,
     watchdog: Arc<Watchdog>,
-    ended: oneshot::Receiver<()>,
 }
 
 impl Files {
@@ -79,18 +75,8 @@ impl Files {
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
         let (certificate, api) = (None, Api::Off);
         let thread = SettingsThread { config, settings, certificate, api, emit, follower };
-        let ended = on_event_loop("settings", sender, Box::pin(thread.follow()))?;
-        Ok(Self { reload: Arc::new(reload), news, watchdog, ended })
-    }
-
-    /// Asks nothing more, and waits until the thread of the settings has ended. Where a file holds it up for longer than
-    /// this, removes the sockets of the process.
-    pub(super) async fn end(self, within: Duration) {
-        let Self { reload, news, ended, .. } = self;
-        drop((reload, news));
-        if timeout(within, ended).await.is_err() {
-            remove_sockets().await;
-        }
+        on_event_loop("settings", sender, Box::pin(thread.follow()))?;
+        Ok(Self { reload: Arc::new(reload), news, watchdog })
     }
 
     /// Waits for the next news. Cancel-safe.
@@ -145,13 +131,13 @@ impl Follower {
 type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// Runs a thread on an event loop of its own. A failure of it ends the run.
-fn on_event_loop(name: &str, news: UnboundedSender<FileNews>, body: Body) -> Result<oneshot::Receiver<()>, Failure> {
+fn on_event_loop(name: &str, news: UnboundedSender<FileNews>, body: Body) -> Result<(), Failure> {
     let body = move || {
         let runtime = event_loop().map_err(Failure::cannot("create an event loop"));
         let ended = runtime.and_then(|runtime| runtime.block_on(body));
         ended.unwrap_or_else(|failure| drop(news.send(FileNews::Failed(failure))));
     };
-    on_thread(name, body).map_err(Failure::cannot("start a thread"))
+    on_thread(name, body).map(drop).map_err(Failure::cannot("start a thread"))
 }
 
 /// The end of the thread that has the certificate.
@@ -218,12 +204,6 @@ struct SettingsThread {
 
 impl SettingsThread {
     async fn follow(mut self) -> Result<(), Failure> {
-        let ended = self.follow_settings().await;
-        self.close();
-        ended
-    }
-
-    async fn follow_settings(&mut self) -> Result<(), Failure> {
         let mut watch = self.follower.watch(self.settings.path.clone(), SETTINGS_INTERVAL)?;
         self.read_settings(true);
         // The user's files are checked now. A self-signed certificate is made once the settings open the API.
@@ -236,7 +216,11 @@ impl SettingsThread {
             let is_forced = tokio::select! {
                 look = self.follower.next_look(&mut watch) => match look {
                     Some(is_forced) => is_forced,
-                    None => return Ok(()),
+                    None => {
+                        // The main thread may let go of the sockets last, and waits for no folder.
+                        self.close();
+                        return Ok(());
+                    }
                 },
                 () = or_never(self.settings.counts_at().map(sleep_until)) => false,
                 () = sleep(PAUSE), if matches!(self.api, Api::Retrying { .. }) => {

@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use crate::gateway::signals::or_never;
 use crate::http::problem::Status;
 use crate::message::topics::nearest;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
 use crate::sync::counting::Counted;
 use crate::sys::log::LOG_PAUSE;
+use crate::sys::or_never;
 use crate::tls::session::HandshakeFailure;
 use crate::zmtp::NotedTopics;
 

@@ -10,21 +10,22 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use crate::bus::Bus;
-use crate::gateway::components::{Components, remove_sockets};
+use crate::gateway::components::{Components, remove_in_time};
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files, TAKEN_TIMEOUT};
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, Refusals};
-use crate::gateway::signals::{SignalAction, Signals, or_never};
+use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
-use crate::server::listener::{BoundAddress, ListenTarget, Listening};
+use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
-use crate::sys::event_loop;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
 use crate::sys::terminal::path_option;
+use crate::sys::unix_listener::remove_files;
+use crate::sys::{event_loop, or_never};
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
@@ -33,9 +34,8 @@ use crate::tls::source::CertificateSource;
 /// these connections is answered 503. A gateway that this one replaces may accept them meanwhile.
 const BUS_START: Duration = Duration::from_secs(1);
 
-/// How long a stop waits, at most, until what was made is undone: a start that is not complete, and the files of Unix
-/// sockets. Their folder may not answer.
-const UNDO_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a stop waits for a start that is not complete, and at most for a quarter of the drain time.
+const START_END: Duration = Duration::from_millis(500);
 
 /// Runs the gateway until it is asked to stop. `on_bus` is called when the bus has started.
 pub(crate) fn run(
@@ -50,7 +50,7 @@ pub(crate) fn run(
         let mut signals = Signals::install(&config)?;
         check_io(config.server.io)?;
         let ready = Arc::new(ReadyReporter::new(Arc::clone(emit)));
-        let drain_timeout = config.drain_timeout;
+        let start_end = START_END.min(config.drain_timeout / 4);
         let config = Arc::new(config);
         let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
         let reload = Arc::downgrade(&files.reload);
@@ -67,13 +67,13 @@ pub(crate) fn run(
                 () = or_never(stop_at.map(sleep_until)) => break,
                 action = signals.next() => match action {
                     SignalAction::Stop if stop_at.is_some() => break,
-                    SignalAction::Stop => stop_at = Some(Instant::now() + undo_timeout(drain_timeout)),
+                    SignalAction::Stop => stop_at = Some(Instant::now() + start_end),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
                     SignalAction::Reload => drop(reload.upgrade().map(|reload| reload.send_replace(()))),
                 }
             }
         }
-        remove_sockets().await;
+        remove_in_time(remove_files).await;
         emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
         Ok(())
     })
@@ -114,8 +114,7 @@ impl Gateway {
         let components = match Components::start(&config, on_bus, &emit, &ready, &note_unknown).await {
             Ok(components) => components,
             Err(failure) => {
-                drop(news);
-                files.end(UNDO_TIMEOUT).await;
+                remove_in_time(remove_files).await;
                 return Err(failure);
             }
         };
@@ -242,18 +241,9 @@ impl Gateway {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
             None => self.ready.set_off(Some("the gateway stops")),
         }
-        let drain_timeout = self.config.drain_timeout;
-        // Who connects later would wait in a backlog that nobody looks at again. The thread that makes files removes
-        // them, also those of which it has not told yet. Where it makes none, nobody waits for it.
-        self.listening.iter().for_each(|listening| listening.end_backlog());
-        let has_paths = self.config.listen.iter().any(|target| matches!(target, ListenTarget::Path(_)));
-        let undone = async {
-            match has_paths {
-                true => self.files.end(undo_timeout(drain_timeout)).await,
-                false => drop(self.files),
-            }
-        };
-        let (stats, was_interrupted) = self.components.stop(undone, drain_timeout, signals).await;
+        // Nothing is opened any more. Who connects later would wait in a backlog that nobody looks at again.
+        drop(self.files);
+        let (stats, was_interrupted) = self.components.stop(self.listening, self.config.drain_timeout, signals).await;
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
             let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
@@ -265,9 +255,4 @@ impl Gateway {
             (self.emit)(&Event::Stats(stats));
         }
     }
-}
-
-/// Returns the share of the drain time in which what was made is undone.
-fn undo_timeout(drain_timeout: Duration) -> Duration {
-    UNDO_TIMEOUT.min(drain_timeout / 4)
 }

@@ -1,6 +1,6 @@
 //! Signals, and the end of standard input: both steer the process from outside.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
 use std::task::Poll;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
 use crate::sys::log::log;
+use crate::sys::or_never;
 use crate::sys::process::{ParentEnd, is_ignored};
 use crate::sys::timed_join::on_thread;
 
@@ -103,11 +104,6 @@ async fn next_of(actions: &mut [(Signal, SignalAction)], first: usize) -> Signal
         came.map_or(Poll::Pending, Poll::Ready)
     })
     .await
-}
-
-pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
-    let Some(future) = future else { return pending().await };
-    future.await
 }
 
 /// Reads and drops until the end, or until an error that will not pass. The stream may be a file, or a terminal that

@@ -1,5 +1,6 @@
 //! The operating system: the log, files that change, hosts, Unix sockets, and the process itself.
 
+use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -27,6 +28,12 @@ pub(crate) mod writer;
 /// Returns an event loop for one thread.
 pub(crate) fn event_loop() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// Waits for the future; for ever if there is none.
+pub(crate) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
+    let Some(future) = future else { return pending().await };
+    future.await
 }
 
 /// Registers a descriptor with the reactor of tokio's runtime that this is called in.

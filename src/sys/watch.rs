@@ -11,7 +11,6 @@
 //! already watched. So each change happens before the caller's next read of the files, or is reported after it.
 
 use std::ffi::OsString;
-use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -28,8 +27,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 use super::log::warning;
-use super::registered;
 use super::timer::KernelTimer;
+use super::{or_never, registered};
 
 /// How long no event may arrive before a change counts as complete. Most programs write a file that they truncated
 /// within this time.
@@ -114,15 +113,15 @@ impl Watch {
     /// burst of changes is reported once, and again until the watch is renewed: who looks during it may see half of a
     /// change. Cancel-safe: the next call reports what a dropped future has seen.
     pub async fn changed(&mut self) {
+        let event = || or_never(self.watched.as_ref().map(WatchedPlaces::event));
         if self.burst_end.is_none() {
             tokio::select! {
-                () = event(self.watched.as_ref()) => {}
+                () = event() => {}
                 () = self.look.expired() => return,
             }
         }
         let end = *self.burst_end.get_or_insert_with(|| Instant::now() + MAX_BURST);
-        let next = |until| timeout_at(until, event(self.watched.as_ref()));
-        while Instant::now() < end && next(end.min(Instant::now() + QUIET)).await.is_ok() {}
+        while Instant::now() < end && timeout_at(end.min(Instant::now() + QUIET), event()).await.is_ok() {}
     }
 
     /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
@@ -163,14 +162,6 @@ impl Watch {
     }
 }
 
-/// Resolves when one of the places had an event; never without places. Cancel-safe.
-async fn event(places: Option<&WatchedPlaces>) {
-    match places {
-        Some(places) => places.event().await,
-        None => pending().await,
-    }
-}
-
 fn because(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -201,6 +192,7 @@ impl WatchedPlaces {
         Ok(Self { events: registered(events, Interest::READABLE)?, names })
     }
 
+    /// Resolves when one of the places had an event. Cancel-safe.
     async fn event(&self) {
         let read = |events: &OwnedFd| if self.drain(events) { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) };
         // An error means that the runtime ends, and with it the task that waits here.
