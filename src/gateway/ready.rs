@@ -26,7 +26,8 @@ struct ReadyState {
     /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which
     /// may come later than the change: the event of a connection precedes `ready`.
     is_bus_connected: Option<bool>,
-    is_ready: bool,
+    /// What the parent knows: that messages are taken, or why not. `None` until it was told.
+    told: Option<Result<(), String>>,
 }
 
 impl ReadyReporter {
@@ -45,18 +46,26 @@ impl ReadyReporter {
         });
     }
 
-    /// Tells why the gateway does not listen; `None` if it listens.
-    pub(super) fn set_off(&self, reason: Option<&str>) {
-        self.update(|state| state.not_listening = reason.map(str::to_owned));
+    /// Tells that the gateway listens.
+    pub(super) fn set_on(&self) {
+        self.update(|state| state.not_listening = None);
+    }
+
+    /// Tells why the gateway does not listen. The caller tells the parent too, so this reports only that messages are no
+    /// longer taken.
+    pub(super) fn set_off(&self, reason: &str) {
+        self.update(|state| {
+            state.not_listening = Some(reason.into());
+            if state.told != Some(Ok(())) {
+                state.told = Some(Err(reason.into()));
+            }
+        });
     }
 
     /// Tells why the gateway cannot listen, though the settings open the API. That is reported also where messages were
     /// not taken before: the reason was another one.
     pub(super) fn set_failed(&self, reason: &str) {
-        self.update(|state| {
-            state.is_ready |= state.not_listening.as_deref() != Some(reason);
-            state.not_listening = Some(reason.into());
-        });
+        self.update(|state| state.not_listening = Some(reason.into()));
     }
 
     /// Returns whether the gateway does not listen, for this reason.
@@ -73,17 +82,23 @@ impl ReadyReporter {
     fn update(&self, change: impl FnOnce(&mut ReadyState)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
-        let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
-        let not_ready = state.not_listening.as_deref().or(bus_disconnected);
-        if not_ready.is_none() && state.publisher.as_ref().is_some_and(|bus| bus.reaches_all()) {
+        let now = match (&state.not_listening, state.is_bus_connected) {
+            (Some(reason), _) => Err(reason.clone()),
+            (None, Some(true)) => Ok(()),
+            (None, Some(false)) => Err("the bus is not connected".into()),
+            (None, None) => return,
+        };
+        if now.is_ok() && state.publisher.as_ref().is_some_and(|bus| bus.reaches_all()) {
             self.completed.notify_one();
         }
-        match (state.is_ready, not_ready) {
-            (false, None) => (self.emit)(&Event::Ready),
-            (true, Some(reason)) => (self.emit)(&Event::NotReady { reason }),
-            _ => return,
+        match (&state.told, &now) {
+            // A start is not ready yet.
+            (None, Err(_)) => return,
+            (Some(told), now) if told == now => return,
+            (_, Ok(())) => (self.emit)(&Event::Ready),
+            (_, Err(reason)) => (self.emit)(&Event::NotReady { reason }),
         }
-        state.is_ready = !state.is_ready;
+        state.told = Some(now);
     }
 }
 

@@ -188,7 +188,7 @@ impl Gateway {
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);
-        self.ready.set_off(None);
+        self.ready.set_on();
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -222,7 +222,7 @@ impl Gateway {
             listening.end_backlog();
             listening.close();
         }
-        self.ready.set_off(Some(reason));
+        self.ready.set_off(reason);
         (self.emit)(&Event::Disabled { reason });
         match to_switch_on {
             None => warning(format_args!("not listening: {reason}")),
@@ -239,7 +239,7 @@ impl Gateway {
     async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) {
         match failure {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
-            None => self.ready.set_off(Some("the gateway stops")),
+            None => self.ready.set_off("the gateway stops"),
         }
         // Nothing is opened any more. Who connects later would wait in a backlog that nobody looks at again.
         drop(self.files);

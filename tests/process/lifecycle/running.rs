@@ -204,6 +204,19 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     );
 }
 
+/// A parent that shows why no message is taken must not go on showing that the settings have the API off.
+#[test]
+fn an_api_that_is_switched_on_while_the_hub_is_away_says_why_no_message_is_taken() {
+    let mut gateway = Gateway::serve().no_settings().connect(&dead_endpoint()).start_disabled();
+    gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    gateway.settings.write(&enabled(&token("of-the-test")));
+    gateway.wait_listening();
+    gateway.terminate();
+    let output = gateway.end().stdout;
+    let told: Vec<&str> = output.lines().filter(|line| line.contains("ready") || line.contains("disabled")).collect();
+    assert_eq!(told[1..], [r#"{"event":"not-ready","reason":"the bus is not connected"}"#], "{output}");
+}
+
 #[test]
 fn a_gateway_whose_hub_is_away_or_that_is_disabled_is_not_ready_and_stops() {
     let away = Gateway::serve().connect(&dead_endpoint()).start();
