@@ -10,7 +10,7 @@ use crate::gateway::failure::Failure;
 use crate::sys::log::{log, warning};
 use crate::sys::time::date_time;
 use crate::sys::watchdog::Watchdog;
-use crate::tls::certificate::{CertificateError, CertificateNotice, LoadedCertificate};
+use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
@@ -19,8 +19,8 @@ pub(super) struct WatchedCertificate {
     emit: EventSink,
     pub(super) acceptor: Arc<Acceptor>,
     not_after: Option<SystemTime>,
-    /// Those of the last load.
-    notices: Vec<CertificateNotice>,
+    /// What was warned of at the last load.
+    warnings: Vec<String>,
     /// Whether the key is closed if others may use it.
     closes_key: bool,
 }
@@ -34,15 +34,15 @@ impl WatchedCertificate {
         let mut certificate = Self {
             source,
             emit: Arc::clone(emit),
-            acceptor: Arc::new(Acceptor::new(loaded.identity).map_err(Failure::configuration)?),
+            acceptor: Arc::new(Acceptor::new(Arc::clone(&loaded.identity)).map_err(Failure::configuration)?),
             not_after: loaded.not_after,
-            notices: Vec::new(),
+            warnings: Vec::new(),
             closes_key,
         };
-        if let Some(state) = made_or_renewed(&loaded.notices) {
-            certificate.report(state, None);
+        if let Some(made) = &loaded.made {
+            certificate.report(state_of(made), None);
         }
-        certificate.take_notices(loaded.notices);
+        certificate.tell(&loaded);
         Ok(certificate)
     }
 
@@ -59,34 +59,50 @@ impl WatchedCertificate {
         };
         let loaded = match loaded {
             Ok(loaded) => loaded,
-            Err(error) => return self.take_notices(vec![CertificateNotice::Rejected(error)]),
+            Err(error) => {
+                let text = format!("{error}; the certificate stays as it was");
+                return self.warn(Vec::new(), Some((text, &error)));
+            }
         };
-        let made = made_or_renewed(&loaded.notices);
-        self.take_notices(loaded.notices);
+        self.tell(&loaded);
         match self.acceptor.replace(loaded.identity) {
             Ok(true) => {
                 log(format_args!("new connections get the new certificate"));
                 self.not_after = loaded.not_after;
-                self.report(made.unwrap_or(CertificateState::Replaced), None);
+                self.report(loaded.made.as_ref().map_or(CertificateState::Replaced, state_of), None);
             }
             Ok(false) => {}
             Err(error) => warning(format_args!("{error}; the certificate stays as it was")),
         }
     }
 
-    /// Logs what was not said at the last load, and reports a certificate that is rejected or could not be renewed.
-    fn take_notices(&mut self, notices: Vec<CertificateNotice>) {
-        let last = std::mem::take(&mut self.notices);
-        for notice in notices.iter().filter(|notice| !last.contains(notice)) {
-            match notice {
-                CertificateNotice::Made { .. } => log(format_args!("{notice}")),
-                _ => warning(format_args!("{notice}")),
-            }
-            if let CertificateNotice::NotRenewed(error) | CertificateNotice::Rejected(error) = notice {
-                self.report(CertificateState::Rejected, Some(error));
-            }
+    /// Logs what a load has found.
+    fn tell(&mut self, loaded: &LoadedCertificate) {
+        if let Some(made) = &loaded.made {
+            let [certificate, _key] = self.source.files();
+            let since = made.reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default();
+            log(format_args!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display()));
         }
-        self.notices = notices;
+        let not_renewed = loaded.not_renewed.as_ref().map(|error| {
+            let (path, reason) = (error.path.display(), &error.reason);
+            let text = format!("{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}");
+            (text, error)
+        });
+        self.warn(loaded.warnings.clone(), not_renewed);
+    }
+
+    /// Logs what was not said at the last load, and reports the fault of a certificate that is not served, if it is new.
+    fn warn(&mut self, mut warnings: Vec<String>, fault: Option<(String, &CertificateError)>) {
+        if let Some((text, fault)) = fault {
+            if !self.warnings.contains(&text) {
+                self.report(CertificateState::Rejected, Some(fault));
+            }
+            warnings.push(text);
+        }
+        for text in warnings.iter().filter(|text| !self.warnings.contains(text)) {
+            warning(format_args!("{text}"));
+        }
+        self.warnings = warnings;
     }
 
     fn report(&self, state: CertificateState, fault: Option<&CertificateError>) {
@@ -108,15 +124,11 @@ fn read(
     let closed = source.close_key(closes_key);
     let loaded = source.load(SystemTime::now());
     // The key of a new certificate is another one.
-    let is_new = loaded.as_ref().is_ok_and(|loaded| made_or_renewed(&loaded.notices).is_some());
+    let is_new = loaded.as_ref().is_ok_and(|loaded| loaded.made.is_some());
     closed.filter(|_| !is_new).iter().for_each(|notice| warning(format_args!("{notice}")));
     loaded
 }
 
-fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
-    notices.iter().find_map(|notice| match notice {
-        CertificateNotice::Made { is_renewal: false, .. } => Some(CertificateState::Made),
-        CertificateNotice::Made { .. } => Some(CertificateState::Renewed),
-        _ => None,
-    })
+fn state_of(made: &MadeCertificate) -> CertificateState {
+    if made.reason.is_some() { CertificateState::Renewed } else { CertificateState::Made }
 }

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use httpdate::HttpDate;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
@@ -74,46 +74,24 @@ pub struct LoadedCertificate {
     pub identity: Arc<CertifiedKey>,
     /// The last second at which it is valid, if that can be read.
     pub not_after: Option<SystemTime>,
-    /// The notices for a person.
-    pub notices: Vec<CertificateNotice>,
+    /// The states of the files in which clients may refuse it, or other users may use its key, for a person.
+    pub warnings: Vec<String>,
+    /// Where it was made by this load.
+    pub made: Option<MadeCertificate>,
+    /// Why it could not be renewed. It is valid for some more time.
+    pub not_renewed: Option<CertificateError>,
 }
 
-/// A notice about a certificate, for a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CertificateNotice {
-    /// A self-signed certificate was made.
-    Made {
-        /// Whether it takes the place of another one.
-        is_renewal: bool,
-        /// The file, and the reason.
-        text: String,
-    },
-    /// A self-signed certificate could not be renewed. It is valid for some more time.
-    NotRenewed(CertificateError),
-    /// Another certificate cannot be used.
-    Rejected(CertificateError),
-    /// A state of the files in which clients may refuse it, or other users may use its key.
-    Warning(String),
+/// A self-signed certificate that was made.
+#[derive(Clone, Debug)]
+pub struct MadeCertificate {
+    /// Why it takes the place of another one; `None` where there was none.
+    pub reason: Option<String>,
 }
 
-impl CertificateNotice {
-    pub(super) fn not_yet_valid(path: &Path, from: SystemTime) -> Self {
-        let (path, from) = (path.display(), date(from));
-        Self::Warning(format!("{path}: the certificate is not valid before {from}, by the clock of this computer"))
-    }
-}
-
-impl fmt::Display for CertificateNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Made { text, .. } | Self::Warning(text) => f.write_str(text),
-            Self::Rejected(error) => write!(f, "{error}; the certificate stays as it was"),
-            Self::NotRenewed(CertificateError { path, reason, .. }) => {
-                let path = path.display();
-                write!(f, "{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}")
-            }
-        }
-    }
+pub(super) fn not_yet_valid(path: &Path, from: SystemTime) -> String {
+    let (path, from) = (path.display(), date(from));
+    format!("{path}: the certificate is not valid before {from}, by the clock of this computer")
 }
 
 /// HTTP has no dates before 1970.
@@ -125,17 +103,11 @@ fn date(time: SystemTime) -> HttpDate {
 pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let (identity, content) = read_pair(certificate, key)?;
     let (from, not_after) = content.map(|content| content.validity.into_inner()).unzip();
-    let early = from.filter(|from| now < *from).map(|from| CertificateNotice::not_yet_valid(certificate, from));
-    let late = not_after.filter(|end| now > *end).map(|end| {
-        let (path, end) = (certificate.display(), date(end));
-        CertificateNotice::Warning(format!("{path}: the certificate expired on {end}"))
-    });
-    let notices = early.into_iter().chain(late).chain(key_exposures(key)).collect();
-    Ok(LoadedCertificate { identity: Arc::new(identity), not_after, notices })
-}
-
-pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
-    exposures(key, "the private key").into_iter().map(CertificateNotice::Warning)
+    let mut warnings = exposures(key, "the private key");
+    warnings.extend(from.filter(|from| now < *from).map(|from| not_yet_valid(certificate, from)));
+    let expired = |end| format!("{}: the certificate expired on {}", certificate.display(), date(end));
+    warnings.extend(not_after.filter(|end| now > *end).map(expired));
+    Ok(LoadedCertificate { identity: Arc::new(identity), not_after, warnings, made: None, not_renewed: None })
 }
 
 /// Reads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
@@ -156,14 +128,12 @@ pub(super) fn read_pair(
         )
     })?;
     let pair = CertifiedKey::new(chain, signing);
-    match pair.keys_match() {
-        Ok(()) => {}
-        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            let certificate = certificate.display();
-            return Err(in_key(&format!("the private key does not match the first certificate of {certificate}")));
+    pair.keys_match().map_err(|error| match error {
+        Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            in_key(&format!("the private key does not match the first certificate of {}", certificate.display()))
         }
-        Err(_) => return Err(malformed(certificate)),
-    }
+        _ => malformed(certificate),
+    })?;
     let content = pair.cert.first().and_then(|leaf| parse(leaf).ok());
     Ok((pair, content))
 }
@@ -279,7 +249,7 @@ fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
     if tag == Tag::context(DNS_NAME) {
         let text = name.read_tagged_implicit(tag, |text| text.read_ia5_string())?;
         // Clients do not take an address from a `dNSName`.
-        return Ok(text.parse().ok().filter(|name: &CertificateName| name.address().is_none()));
+        return Ok(text.parse().ok().filter(|_| text.parse::<IpAddr>().is_err()));
     }
     if tag == Tag::context(IP_ADDRESS) {
         let bytes = name.read_tagged_implicit(tag, |bytes| bytes.read_bytes())?;
@@ -290,21 +260,13 @@ fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
     name.read_der().map(|_| None)
 }
 
-/// One name or address of a computer in a URL: no wildcard, and no address that means any.
+/// One name or address of a computer in a URL: no wildcard, and no address that means any. It has one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateName(ServerName<'static>);
+pub struct CertificateName(String);
 
 impl CertificateName {
-    /// `None` for a name.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        match self.0 {
-            ServerName::IpAddress(address) => Some(address.into()),
-            _ => None,
-        }
-    }
-
     fn of_address(address: IpAddr) -> Option<Self> {
-        (!address.is_unspecified()).then(|| Self(address.into()))
+        (!address.is_unspecified()).then(|| Self(address.to_string()))
     }
 }
 
@@ -316,7 +278,7 @@ impl FromStr for CertificateName {
             Ok(address) => Self::of_address(address),
             // A client leaves out the dot at the end of a name before it compares the name (RFC 6066 §3).
             Err(_) if text.ends_with('.') => None,
-            Err(_) => DnsName::try_from(text.to_ascii_lowercase()).ok().map(|name| Self(ServerName::DnsName(name))),
+            Err(_) => DnsName::try_from(text).ok().map(|_| Self(text.to_ascii_lowercase())),
         };
         name.ok_or(
             "not the name or the address of one computer, such as raspberrypi.local or 192.168.1.7, without a wildcard \
@@ -327,7 +289,7 @@ impl FromStr for CertificateName {
 
 impl fmt::Display for CertificateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_str())
+        f.write_str(&self.0)
     }
 }
 

@@ -253,32 +253,31 @@ impl TlsFault {
     /// Returns the reason to count. Clients refuse a certificate with different alerts: OpenSSL sends `unknown_ca`
     /// where it does not know the authority, and Chromium `certificate_unknown`.
     pub fn handshake_failure(&self) -> HandshakeFailure {
-        use AlertDescription as Description;
         match &self.0 {
-            Error::AlertReceived(Description::UnknownCA | Description::CertificateUnknown) => {
-                HandshakeFailure::UnknownAuthority
-            }
-            Error::AlertReceived(
-                Description::BadCertificate
-                | Description::UnsupportedCertificate
-                | Description::CertificateRevoked
-                | Description::CertificateExpired,
-            ) => HandshakeFailure::CertificateRefused,
-            Error::AlertReceived(Description::ProtocolVersion)
-            | Error::PeerIncompatible(
+            Error::AlertReceived(alert) => match alert {
+                AlertDescription::UnknownCA | AlertDescription::CertificateUnknown => {
+                    HandshakeFailure::UnknownAuthority
+                }
+                AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired => HandshakeFailure::CertificateRefused,
+                AlertDescription::ProtocolVersion => HandshakeFailure::NoCommonVersion,
+                AlertDescription::HandshakeFailure | AlertDescription::NoApplicationProtocol => {
+                    HandshakeFailure::NoCommonParameters
+                }
+                AlertDescription::UserCanceled => HandshakeFailure::Closed,
+                _ => HandshakeFailure::Alert,
+            },
+            Error::PeerIncompatible(
                 PeerIncompatible::Tls12NotOffered
                 | PeerIncompatible::Tls12NotOfferedOrEnabled
                 | PeerIncompatible::SupportedVersionsExtensionRequired
-                | PeerIncompatible::ServerDoesNotSupportTls12Or13
                 // Every client of TLS 1.2 or 1.3 sends this extension.
                 | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
             ) => HandshakeFailure::NoCommonVersion,
-            Error::AlertReceived(Description::HandshakeFailure | Description::NoApplicationProtocol)
-            | Error::PeerIncompatible(_)
-            | Error::NoApplicationProtocol => HandshakeFailure::NoCommonParameters,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => HandshakeFailure::NoCommonParameters,
             Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => HandshakeFailure::ServerName,
-            Error::AlertReceived(Description::UserCanceled) => HandshakeFailure::Closed,
-            Error::AlertReceived(_) => HandshakeFailure::Alert,
             _ => HandshakeFailure::Malformed,
         }
     }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::certificate::{
-    self, CertificateContent, CertificateError, CertificateName, CertificateNotice, LoadedCertificate, key_exposures,
-    malformed, read_pair,
+    self, CertificateContent, CertificateError, CertificateName, LoadedCertificate, MadeCertificate, malformed,
+    not_yet_valid, read_pair,
 };
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
 use crate::sys::retry::lock_directory;
-use crate::sys::secret_file::open_mode;
+use crate::sys::secret_file::{exposures, open_mode};
 
 /// The certificate of the gateway, then that of its authority.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
@@ -79,7 +79,7 @@ impl CertificateSource {
 
     /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. Where
     /// that has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
-    pub fn close_key(&self, tries: &mut bool) -> Option<CertificateNotice> {
+    pub fn close_key(&self, tries: &mut bool) -> Option<String> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
         let open = open_mode(&key);
         let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).is_ok();
@@ -87,10 +87,10 @@ impl CertificateSource {
         let closed = open.filter(|_| is_changed && open_mode(&key).is_none());
         *tries = open.is_none() || closed.is_some() || *tries && !is_changed;
         let (key, mode) = (key.display(), closed?);
-        Some(CertificateNotice::Warning(format!(
+        Some(format!(
             "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \
              may have read it, remove the file, and the gateway makes a new key"
-        )))
+        ))
     }
 
     /// The file that clients can be made to trust; `None` where they may trust the certificate already.
@@ -136,14 +136,14 @@ pub(super) fn load_self_signed(
     match (make_pair(directory, &wanted, reason, now), last) {
         (Ok(mut made), _) => {
             if let Err(error) = &lock {
-                let text = format!("{}: the certificate was made without the lock: {error}", directory.display());
-                made.notices.push(CertificateNotice::Warning(text));
+                let directory = directory.display();
+                made.warnings.push(format!("{directory}: the certificate was made without the lock: {error}"));
             }
             Ok(made)
         }
         (Err(error), Some(mut last)) => {
-            let error = CertificateError::of_content(&directory.join(CERTIFICATE_FILE), error.to_string());
-            last.notices.push(CertificateNotice::NotRenewed(error));
+            let certificate = directory.join(CERTIFICATE_FILE);
+            last.not_renewed = Some(CertificateError::of_content(&certificate, error.to_string()));
             Ok(last)
         }
         (Err(error), None) => Err(error),
@@ -179,13 +179,12 @@ fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result
         }
         Err(error) => return Err(error),
     };
-    loaded.notices = key_exposures(&key).collect();
     let missing: Vec<_> = wanted.iter().filter(|name| !names.contains(name)).map(ToString::to_string).collect();
     let reason = if !missing.is_empty() {
         format!("the last one does not name {}", missing.join(", "))
     } else if now < *validity.start() {
         // People trust the pair, and the clock is wrong.
-        loaded.notices.push(CertificateNotice::not_yet_valid(&certificate, *validity.start()));
+        loaded.warnings.push(not_yet_valid(&certificate, *validity.start()));
         return Ok(Found::Usable(loaded));
     } else if now >= validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH) {
         format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400)
@@ -219,11 +218,7 @@ fn make_pair(
     let synced = published.and_then(|()| File::open(directory)?.sync_all());
     synced.map_err(CertificateError::unwritable(directory))?;
     let (mut loaded, _) = read(directory)?;
-    let is_renewal = reason.is_some();
-    let since = reason.map(|reason| format!(", since {reason}")).unwrap_or_default();
-    let text = format!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display());
-    loaded.notices.push(CertificateNotice::Made { is_renewal, text });
-    loaded.notices.extend(key_exposures(&key));
+    loaded.made = Some(MadeCertificate { reason });
     Ok(loaded)
 }
 
@@ -235,5 +230,6 @@ fn read(directory: &Path) -> Result<(LoadedCertificate, CertificateContent), Cer
     // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the
     // name constraints that authorities had before, even where it verifies nothing.
     identity.cert.truncate(1);
-    Ok((LoadedCertificate { identity: Arc::new(identity), not_after, notices: Vec::new() }, content))
+    let (identity, warnings) = (Arc::new(identity), exposures(&key, "the private key"));
+    Ok((LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None }, content))
 }

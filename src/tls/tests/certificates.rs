@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::{CertificateError, CertificateNotice, LoadedCertificate, MAX_FILE_BYTES, load};
+use crate::tls::certificate::{CertificateError, LoadedCertificate, MAX_FILE_BYTES, load};
 use crate::tls::source::{CERTIFICATE_FILE, KEY_FILE, load_self_signed};
 
 /// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
@@ -54,7 +54,7 @@ fn every_format_of_a_key_is_accepted() {
         (RSA_CERTIFICATE, RSA_PKCS8),
     ] {
         let loaded = GivenFiles::new(certificate, key).load().unwrap();
-        assert_eq!(loaded.notices, Vec::new());
+        assert_eq!(loaded.warnings, Vec::<String>::new());
     }
 }
 
@@ -151,35 +151,35 @@ fn a_file_that_cannot_be_read_is_reported_in_the_words_of_the_system() {
 }
 
 #[test]
-fn an_expired_certificate_is_loaded_with_a_notice() {
+fn an_expired_certificate_is_loaded_with_a_warning() {
     let files = GivenFiles::new(EXPIRED_CERTIFICATE, EC_PKCS8);
-    let [notice] = <[CertificateNotice; 1]>::try_from(files.load().unwrap().notices).unwrap();
+    let [warning] = <[String; 1]>::try_from(files.load().unwrap().warnings).unwrap();
     assert_eq!(
-        notice.to_string(),
+        warning,
         format!("{}: the certificate expired on Thu, 02 Jan 2020 00:00:00 GMT", files.certificate.display())
     );
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_notice() {
+fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     load_self_signed(directory.path(), &[], now).unwrap();
     let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
-    let notices = |at| load(&certificate, &key, at).unwrap().notices;
-    assert_eq!(notices(now), []);
+    let warnings = |at| load(&certificate, &key, at).unwrap().warnings;
+    assert_eq!(warnings(now), Vec::<String>::new());
     let before = now - Duration::from_secs(2 * 86_400);
-    let [notice] = <[CertificateNotice; 1]>::try_from(notices(before)).unwrap();
-    assert!(notice.to_string().contains(": the certificate is not valid before "), "{notice}");
+    let [warning] = <[String; 1]>::try_from(warnings(before)).unwrap();
+    assert!(warning.contains(": the certificate is not valid before "), "{warning}");
 }
 
 #[test]
-fn a_key_with_permissions_for_others_is_loaded_with_a_notice_and_not_changed() {
+fn a_key_with_permissions_for_others_is_loaded_with_a_warning_and_not_changed() {
     let files = GivenFiles::new(EC_CERTIFICATE, EC_PKCS8);
     fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).unwrap();
     for _ in 0..2 {
-        let [notice] = <[CertificateNotice; 1]>::try_from(files.load().unwrap().notices).unwrap();
+        let [warning] = <[String; 1]>::try_from(files.load().unwrap().warnings).unwrap();
         let expected = "the private key is open to others than its owner (mode 0640); `chmod 600` closes it";
-        assert_eq!(notice.to_string(), format!("{}: {expected}", files.key.display()));
+        assert_eq!(warning, format!("{}: {expected}", files.key.display()));
     }
 }

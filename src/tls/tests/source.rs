@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::{CertificateError, CertificateName, CertificateNotice, LoadedCertificate, parse};
+use crate::tls::certificate::{CertificateError, CertificateName, LoadedCertificate, parse};
 use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE, CertificateSource, KEY_FILE, load_self_signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -18,20 +18,7 @@ fn mode(path: &Path) -> u32 {
 
 /// Returns why a new pair was made, or `None` where the last one was kept.
 fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
-    loaded.notices.iter().find_map(|notice| match notice {
-        CertificateNotice::Made { is_renewal, text } => {
-            let reason =
-                text.split_once("certificate, since ").and_then(|(_, rest)| rest.split_once("; clients can trust it"));
-            assert_eq!(reason.is_some(), *is_renewal, "{text}");
-            Some(reason.map(|(reason, _)| reason))
-        }
-        _ => None,
-    })
-}
-
-/// Returns what the notices say.
-fn texts(loaded: &LoadedCertificate) -> Vec<String> {
-    loaded.notices.iter().map(ToString::to_string).collect()
+    loaded.made.as_ref().map(|made| made.reason.as_deref())
 }
 
 #[test]
@@ -54,7 +41,7 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     let abandoned = directory.join(format!("{KEY_FILE}.4194304.new"));
     fs::write(&abandoned, "").unwrap();
     let kept = source.load(now).unwrap();
-    assert_eq!((&kept.identity.cert, kept.notices), (&made.identity.cert, Vec::new()));
+    assert_eq!((&kept.identity.cert, kept.warnings), (&made.identity.cert, Vec::new()));
     assert!(!abandoned.exists());
 }
 
@@ -86,9 +73,9 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     let kept = load(directory.path(), now).unwrap();
     assert_eq!(kept.identity.cert, made.identity.cert);
     assert_eq!(fs::read_to_string(authority).unwrap(), "what browsers trust");
-    let [text] = <[String; 1]>::try_from(texts(&kept)).unwrap();
+    let [text] = <[String; 1]>::try_from(kept.warnings).unwrap();
     assert!(text.contains(": the certificate is not valid before "), "{text}");
-    assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().notices, []);
+    assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -131,7 +118,7 @@ fn damaged_files_and_files_that_do_not_belong_together_are_replaced() {
         load(directory.path(), now).unwrap();
         fs::write(directory.path().join(file), content).unwrap();
         let again = load(directory.path(), now).unwrap();
-        assert!(replaced(&again).unwrap().unwrap().contains(reason), "{:?}", again.notices);
+        assert!(replaced(&again).unwrap().unwrap().contains(reason), "{:?}", again.made);
         assert_eq!(mode(&directory.path().join(KEY_FILE)), 0o600);
     }
 }
@@ -259,9 +246,9 @@ fn a_lock_that_is_held_is_waited_for_and_then_done_without() {
     held.lock().unwrap();
     let made = load(path, SystemTime::now()).unwrap();
     let expected = format!("{}: the certificate was made without the lock: another process holds it", path.display());
-    assert_eq!((replaced(&made), &texts(&made)[1..]), (Some(None), &[expected][..]));
+    assert_eq!((replaced(&made), &made.warnings), (Some(None), &vec![expected]));
     // A pair that can be used needs no lock.
-    assert_eq!(load(directory.path(), SystemTime::now()).unwrap().notices, []);
+    assert_eq!(load(directory.path(), SystemTime::now()).unwrap().warnings, Vec::<String>::new());
 }
 
 /// A directory in place of the third file makes the renewal fail at its end.
@@ -275,7 +262,7 @@ fn a_renewal_that_fails_keeps_both_files_of_the_last_pair() {
     fs::create_dir(&draft).unwrap();
     let kept = load(directory.path(), renew_at).unwrap();
     assert_eq!(kept.identity.cert, made.identity.cert);
-    assert!(matches!(kept.notices[..], [CertificateNotice::NotRenewed(_)]), "{:?}", kept.notices);
+    assert!(kept.not_renewed.is_some() && kept.warnings.is_empty(), "{:?}", kept.warnings);
     load(directory.path(), renew_at + 31 * DAY).expect_err("the pair has ended");
     fs::remove_dir(&draft).unwrap();
     assert_eq!(
