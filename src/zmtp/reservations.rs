@@ -4,7 +4,8 @@
 //! heads arrive, so that a large one is not passed by small ones for ever. Whoever waits for a reservation is not read.
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
-//! is left unread, so that no publisher is late because others are read first.
+//! is left unread, so that no publisher is late because others are read first. It counts anew after each reservation:
+//! publishers that share a link often pause for a second, and hold nobody up while others complete their messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -41,7 +42,7 @@ struct LongMessage {
     window: Option<Window>,
 }
 
-/// What has come of a message while somebody waited.
+/// What has come of a message since somebody waits for the next reservation.
 #[derive(Debug, Default)]
 struct Window {
     bytes: usize,
@@ -63,7 +64,7 @@ impl Reservations {
         self.waiting.push_back(publisher);
         self.grant();
         if self.waiting == [publisher] {
-            self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
+            self.restart_windows();
         }
     }
 
@@ -85,7 +86,12 @@ impl Reservations {
             self.free_bytes -= message.bytes;
             message.window = Some(Window::default());
             self.waiting.pop_front();
+            self.restart_windows();
         }
+    }
+
+    fn restart_windows(&mut self) {
+        self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
     }
 
     /// Returns whether a publisher may be read: it does not wait for a reservation.
@@ -100,22 +106,35 @@ impl Reservations {
         }
     }
 
-    /// Returns the publishers that must go now, since somebody waits and they send too slowly. It is called after
-    /// publishers were read, as often as that. `is_drained` returns whether all that has come of a publisher was read.
+    /// Releases and returns the publishers that must go now, since they send too slowly: the slowest first, for as long
+    /// as somebody waits. It is called after publishers were read, as often as that. `is_drained` returns whether all
+    /// that has come of a publisher was read.
     pub fn take_late(&mut self, now: Duration, is_drained: impl Fn(u64) -> bool) -> Vec<u64> {
         let elapsed = now.saturating_sub(mem::replace(&mut self.looked_at, now));
-        let mut late = Vec::new();
         if self.waiting.is_empty() {
-            return late;
+            return Vec::new();
         }
+        let mut slow = Vec::new();
         for (publisher, message) in &mut self.messages {
             let Some(window) = &mut message.window else { continue };
             window.time += if window.counts { elapsed } else { Duration::ZERO };
-            window.counts = is_drained(*publisher);
-            if window.counts && window.time >= WINDOW {
-                late.extend((window.bytes < WINDOW_BYTES).then_some(*publisher));
-                *window = Window { counts: true, ..Window::default() };
+            if window.time >= WINDOW && is_drained(*publisher) {
+                slow.extend((window.bytes < WINDOW_BYTES).then_some((window.bytes, *publisher)));
+                *window = Window::default();
             }
+        }
+        slow.sort_unstable();
+        let mut late = Vec::new();
+        for (_, publisher) in slow {
+            if self.waiting.is_empty() {
+                break;
+            }
+            self.release(publisher);
+            late.push(publisher);
+        }
+        // Those that have got a reservation just now count too: perhaps nothing else happens until they are late.
+        for (publisher, message) in &mut self.messages {
+            message.window.iter_mut().for_each(|window| window.counts = is_drained(*publisher));
         }
         late
     }

@@ -62,8 +62,9 @@ struct Model {
 }
 
 impl Model {
-    /// Lets those hold a reservation that fit, up to the first one that does not.
+    /// Lets those hold a reservation that fit, up to the first one that does not. Then the windows begin anew.
     fn grant(&mut self) {
+        let before = self.holders.len();
         let (holding, waiting): (Vec<_>, Vec<_>) =
             self.announced.iter().partition(|(publisher, _)| self.holders.contains_key(publisher));
         let mut held_bytes: usize = holding.iter().map(|(_, bytes)| bytes).sum();
@@ -74,6 +75,13 @@ impl Model {
             }
             self.holders.insert(publisher, History::default());
         }
+        if self.holders.len() > before {
+            self.restart();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.holders.values_mut().for_each(|history| *history = History::default());
     }
 
     fn has_waiters(&self) -> bool {
@@ -85,7 +93,7 @@ impl Model {
         self.announced.push((publisher, bytes));
         self.grant();
         if self.has_waiters() && !had_waiters {
-            self.holders.values_mut().for_each(|history| *history = History::default());
+            self.restart();
         }
     }
 
@@ -106,13 +114,24 @@ impl Model {
         let mut late = Vec::new();
         for (publisher, history) in &mut self.holders {
             history.counted.extend(history.counts.then_some(elapsed));
-            history.counts = drained.contains(publisher);
-            if history.counts && history.counted.iter().sum::<Duration>() >= WINDOW {
-                late.extend((history.received.iter().sum::<usize>() < WINDOW_BYTES).then_some(*publisher));
-                *history = History { counts: true, ..History::default() };
+            if drained.contains(publisher) && history.counted.iter().sum::<Duration>() >= WINDOW {
+                let received: usize = history.received.iter().sum();
+                late.extend((received < WINDOW_BYTES).then_some((received, *publisher)));
+                *history = History::default();
             }
         }
-        late
+        late.sort_unstable();
+        let mut gone = Vec::new();
+        for (_, publisher) in late {
+            if self.has_waiters() {
+                self.release(publisher);
+                gone.push(publisher);
+            }
+        }
+        for (publisher, history) in &mut self.holders {
+            history.counts = drained.contains(publisher);
+        }
+        gone
     }
 }
 
@@ -172,8 +191,6 @@ fn run(seed: u64) {
         for id in late {
             let publisher = publishers.remove(&id).expect("a publisher");
             assert!(!publisher.is_honest, "{id} sent {} bytes each millisecond", publisher.bytes_per_ms);
-            reservations.release(id);
-            model.release(id);
         }
         let has_deadline = model.has_waiters() && model.holders.values().any(|it| it.counts);
         assert_eq!(reservations.deadline().is_some(), has_deadline);
@@ -189,4 +206,56 @@ proptest! {
     fn who_is_read_who_waits_and_who_goes_is_what_a_plain_model_says(seed in any::<u64>()) {
         run(seed);
     }
+}
+
+const MIB: usize = 1 << 20;
+const TURN: Duration = Duration::from_millis(100);
+
+/// Publishers 0 to 15 hold all that may be reserved, and those from 16 on wait.
+fn all_reserved(publishers: u64) -> Reservations {
+    let mut reservations = Reservations::new(MIB);
+    (0..publishers).for_each(|publisher| reservations.announce(publisher, MIB));
+    assert!((0..publishers).all(|publisher| reservations.may_read(publisher) == (publisher < 16)));
+    reservations
+}
+
+/// Passes so many turns, in each of which every publisher has sent as many bytes as its number. Returns who goes.
+fn pass(reservations: &mut Reservations, turns: std::ops::Range<u32>) -> Vec<u64> {
+    let turn = |turn| {
+        (0..100).for_each(|publisher| reservations.received(publisher, publisher as usize));
+        reservations.take_late(TURN * turn, |_| true)
+    };
+    turns.flat_map(turn).collect()
+}
+
+#[test]
+fn the_slowest_go_and_only_as_many_as_hold_somebody_up() {
+    let mut reservations = all_reserved(18);
+    assert!(pass(&mut reservations, 0..10).is_empty());
+    assert_eq!(pass(&mut reservations, 10..11), [0, 1], "those who wait have room then");
+    assert!(reservations.may_read(16) && reservations.may_read(17));
+    assert!(pass(&mut reservations, 11..100).is_empty(), "nobody waits");
+}
+
+/// Nothing else may happen: those who wait are not read, and of the others nothing comes.
+#[test]
+fn the_next_ones_that_are_silent_go_without_an_event() {
+    let mut reservations = all_reserved(48);
+    assert_eq!(pass(&mut reservations, 0..11).len(), 16);
+    assert_eq!(reservations.deadline(), Some(TURN * 10 + WINDOW));
+    assert_eq!(pass(&mut reservations, 11..21).len(), 16);
+}
+
+/// Publishers that share a link send in bursts, and one of them often sends little for a second.
+#[test]
+fn nobody_goes_while_those_who_wait_get_reservations_within_a_second() {
+    let mut reservations = all_reserved(40);
+    for done in 0..20 {
+        let since = u32::try_from(done).unwrap() * 9;
+        assert!(pass(&mut reservations, since..since + 9).is_empty());
+        // The next one has all of its message read.
+        reservations.release(done);
+    }
+    assert!(pass(&mut reservations, 180..190).is_empty());
+    assert_eq!(pass(&mut reservations, 190..192), [20, 21, 22, 23], "now one has waited for a second");
 }
