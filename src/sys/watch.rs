@@ -154,7 +154,7 @@ impl Watch {
         }
         self.look.set(if self.is_refused {
             POLL_INTERVAL
-        } else if self.places.iter().any(Place::is_remote) {
+        } else if self.places.iter().any(Place::is_of_remote_file) {
             self.interval.min(REMOTE_INTERVAL)
         } else {
             self.interval
@@ -249,8 +249,11 @@ impl Place {
         Self { path, identity, name, events }
     }
 
-    fn is_remote(&self) -> bool {
-        statfs(&self.path).is_ok_and(|it| REMOTE_FILE_SYSTEMS.contains(&(it.f_type as u32)))
+    /// Returns whether this is a file, or the directory of one, on a remote file system. The root may be on one (FUSE)
+    /// in a container, where nobody else changes what leads to the file.
+    fn is_of_remote_file(&self) -> bool {
+        let is_remote = || statfs(&self.path).is_ok_and(|it| REMOTE_FILE_SYSTEMS.contains(&(it.f_type as u32)));
+        self.events.contains(CONTENT_EVENTS) && is_remote()
     }
 }
 
