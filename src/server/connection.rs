@@ -230,7 +230,11 @@ impl<S: Stream> ConnectionTask<'_, S> {
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
         }
-        self.stream.write(&out)?;
+        let written = self.stream.write(&out)?;
+        if written == 0 && matches!(next, Next::Read(Waiting::Head | Waiting::Body)) {
+            // Many clients send the rest once this is acknowledged, as behind a handshake in `ClientStream::read`.
+            self.handle.socket.acknowledge();
+        }
         Ok(next)
     }
 }

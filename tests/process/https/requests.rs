@@ -90,7 +90,7 @@ fn a_client_that_connects_again_resumes_its_session() {
 }
 
 /// Nagle's algorithm holds the request of a client back until the last flight of its handshake is acknowledged, and the
-/// kernel delays that where nothing goes back. A client without that algorithm shows how busy the machine is.
+/// kernel delays that where nothing goes back.
 #[test]
 fn the_last_flight_of_a_handshake_is_acknowledged_at_once() {
     let rig = Rig::start();
@@ -107,12 +107,36 @@ fn the_last_flight_of_a_handshake_is_acknowledged_at_once() {
                 client.exchange(&rig.request(FINE)).assert_accepted();
                 since.elapsed()
             };
-            let (mut with_nagle, mut without) = (Duration::MAX, Duration::MAX);
-            eventually("the last flight is acknowledged at once", || {
-                with_nagle = with_nagle.min(answered_after(true));
-                without = without.min(answered_after(false));
-                (with_nagle < without + SHORTEST_DELAY / 2).then_some(())
-            });
+            assert_acknowledged_at_once(answered_after);
         }
     }
+}
+
+/// Many clients send the body apart from the head, and Nagle's algorithm holds it back until the head is acknowledged.
+#[test]
+fn a_head_without_its_body_is_acknowledged_at_once() {
+    let rig = Rig::start();
+    let request = rig.request(FINE).bytes();
+    let (head, body) = request.split_at(request.len() - FINE.len());
+    // The kernel delays no acknowledgement on a new connection.
+    let mut client = rig.served_client();
+    assert_acknowledged_at_once(|has_nagle| {
+        client.stream().socket().set_nodelay(!has_nagle).unwrap();
+        let since = Instant::now();
+        client.send(head);
+        client.send(body);
+        client.response().assert_accepted();
+        since.elapsed()
+    });
+}
+
+/// `answered_after` returns how long an exchange takes, for a client with and without Nagle's algorithm. The second one
+/// shows how busy the machine is.
+fn assert_acknowledged_at_once(mut answered_after: impl FnMut(bool) -> Duration) {
+    let (mut with_nagle, mut without) = (Duration::MAX, Duration::MAX);
+    eventually("what the client has sent is acknowledged at once", || {
+        with_nagle = with_nagle.min(answered_after(true));
+        without = without.min(answered_after(false));
+        (with_nagle < without + SHORTEST_DELAY / 2).then_some(())
+    });
 }
