@@ -76,9 +76,13 @@ impl Endpoint {
         Some(SocketAddr::new(ip, port.parse().ok()?))
     }
 
-    /// Returns whether the host is a name, which has to be looked up.
+    /// Returns whether the host has to be looked up: a name, or an address with a zone. libzmq as the `zmq-sys` crate
+    /// builds it takes a zone by number alone.
     pub(super) fn is_named(&self) -> bool {
-        matches!(self.place(), Location::Tcp(_)) && self.numeric().is_none()
+        match self.place() {
+            Location::Tcp(address) => address.contains('%') || self.numeric().is_none(),
+            Location::Ipc(_) => false,
+        }
     }
 
     pub(super) fn place(&self) -> Location<'_> {
@@ -206,17 +210,17 @@ mod tests {
 
     #[test]
     fn a_name_is_told_from_an_address() {
-        for (text, expected) in [
-            ("tcp://127.0.0.1:1", Some("127.0.0.1:1")),
-            ("tcp://[::1]:16130", Some("[::1]:16130")),
-            ("tcp://[fe80::1%eth0]:1", Some("[fe80::1]:1")),
-            ("tcp://localhost:1", None),
-            ("tcp://[localhost]:1", None),
-            ("tcp://[127.0.0.1]:1", None),
+        for (text, expected, is_named) in [
+            ("tcp://127.0.0.1:1", Some("127.0.0.1:1"), false),
+            ("tcp://[::1]:16130", Some("[::1]:16130"), false),
+            ("tcp://[fe80::1%eth0]:1", Some("[fe80::1]:1"), true),
+            ("tcp://localhost:1", None, true),
+            ("tcp://[localhost]:1", None, true),
+            ("tcp://[127.0.0.1]:1", None, true),
         ] {
             let endpoint = text.parse::<Endpoint>().unwrap();
             assert_eq!(endpoint.numeric(), expected.map(|address| address.parse().unwrap()), "{text}");
-            assert_eq!(endpoint.is_named(), expected.is_none(), "{text}");
+            assert_eq!(endpoint.is_named(), is_named, "{text}");
         }
         let ipc = "ipc:///run/hub".parse::<Endpoint>().unwrap();
         assert_eq!((ipc.numeric(), ipc.is_named()), (None, false));

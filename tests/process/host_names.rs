@@ -134,3 +134,19 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
         gateway.expect_log(&format!("not connected to {UNKNOWN}: the name cannot be resolved"));
     });
 }
+
+#[test]
+fn a_hub_at_an_address_with_a_zone_is_dialled() {
+    let script = "exec unshare --user --map-root-user --net sh -c \
+        'ip link set lo up && ip addr add fe80::1/64 dev lo nodad && exec \"$@\"' sh \"$@\"";
+    let made = Command::new("sh").args(["-c", script, "sh", "true"]).stderr(Stdio::null()).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return skip("no link-local address can be made here: this needs `unshare` and `ip`");
+    }
+    for zone in ["lo", "1"] {
+        let publishers = format!("tcp://[fe80::1%{zone}]:16130");
+        let builder = Gateway::serve().only_hub(&publishers, "tcp://127.0.0.1:*").connect(&publishers).after(script);
+        let connected = builder.start().wait_connected();
+        assert_eq!(connected["endpoint"], publishers.as_str());
+    }
+}
