@@ -1,11 +1,12 @@
 //! The configuration of a run, and the division of the descriptors that the process may have.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bus::{BusConfig, HubEndpoints, MAX_PEERS};
 use crate::gateway::failure::Failure;
-use crate::server::listener::ListenTarget;
+use crate::server::listener::{BoundAddress, ListenTarget};
 use crate::server::pool::ServerConfig;
 use crate::sys::log::warning;
 use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
@@ -54,8 +55,20 @@ pub(crate) struct GatewayConfig {
 
 impl GatewayConfig {
     pub(crate) fn has_tcp(&self) -> bool {
-        self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
-            || self.server.inherited.iter().any(|socket| socket.address.is_tcp())
+        self.tcp_addresses().next().is_some()
+    }
+
+    /// Returns the addresses that it is to listen on, and those of inherited sockets.
+    pub(crate) fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let own = self.listen.iter().flat_map(|target| match target {
+            ListenTarget::Addresses(addresses) => addresses.as_slice(),
+            ListenTarget::Path(_) => &[],
+        });
+        let inherited = self.server.inherited.iter().filter_map(|socket| match socket.address {
+            BoundAddress::Tcp(address) => Some(address),
+            BoundAddress::Unix(_) => None,
+        });
+        own.copied().chain(inherited)
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it between peers of the bus and
