@@ -17,6 +17,7 @@ pub use self::arguments::{
 };
 pub use self::listen_address::{ListenAddress, TcpAddress};
 pub use self::values::Colour;
+pub(crate) use self::values::digits;
 
 /// Why the program ends before it runs a command.
 #[derive(Debug)]

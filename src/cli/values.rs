@@ -9,7 +9,7 @@ use crate::message::{Check, Encoding, Vocabulary};
 use crate::sys::Io;
 
 /// Returns a number that is written in digits alone. `from_str` would also accept `+5`.
-pub(super) fn digits<T: FromStr>(text: &str) -> Option<T> {
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

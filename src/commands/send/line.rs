@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// The bytes of one read of standard input.
 const READ_BYTES: usize = 64 * 1024;
@@ -22,13 +23,7 @@ pub(super) fn content_of_line(line: &[u8]) -> Result<Vec<u8>, String> {
 pub(super) fn content(topic: &str, payload: &str) -> Result<Vec<u8>, String> {
     // More than one value would become another message.
     serde_json::from_str::<IgnoredAny>(payload).map_err(|error| format!("the payload is no JSON: {error}"))?;
-    let mut content = Vec::with_capacity(topic.len() + payload.len() + 32);
-    content.extend_from_slice(br#"{"topic":"#);
-    serde_json::to_writer(&mut content, topic).map_err(|error| error.to_string())?;
-    content.extend_from_slice(br#","payload":"#);
-    content.extend_from_slice(payload.as_bytes());
-    content.push(b'}');
-    Ok(content)
+    Ok(format!(r#"{{"topic":{},"payload":{payload}}}"#, Value::from(topic)).into_bytes())
 }
 
 /// Undoes what `listen` does to the topics that it prints.

@@ -31,6 +31,7 @@ use self::pipeline::{Answer, AnswerFault, Pipeline, first_answer};
 use self::report::Report;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
+use crate::message::publish::Unavailable;
 use crate::sys::log::log;
 
 /// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once.
@@ -267,16 +268,7 @@ impl Sender {
                     if answer.status < 200 {
                         continue;
                     }
-                    self.take(&answer);
-                    if answer.closes {
-                        // RFC 9112 §9.6: the gateway has read nothing behind this request.
-                        self.pipeline.in_flight = 0;
-                    }
-                    if answer.is_off {
-                        let name = &self.destination.name;
-                        let text = format!("the gateway at {name} is off: its settings have switched it off");
-                        return Err(Failure::configuration(text));
-                    }
+                    self.take(&answer)?;
                     if answer.closes {
                         return Ok(());
                     }
@@ -299,8 +291,8 @@ impl Sender {
         Ok(())
     }
 
-    fn take(&mut self, answer: &Answer) {
-        let Some(line) = self.pipeline.answered(answer.status) else { return };
+    fn take(&mut self, answer: &Answer) -> Result<(), Failure> {
+        let Some(line) = self.pipeline.answered(answer) else { return Ok(()) };
         match answer.status {
             200 => {
                 self.was_asked_again = false;
@@ -308,21 +300,26 @@ impl Sender {
                 self.report.overtaking += u64::from(self.pipeline.refused > 0);
             }
             401 => self.is_denied = true,
-            // The caller reports it.
-            503 if answer.is_off => {}
+            503 if answer.kind == Unavailable::Disabled.kind() => {
+                let name = &self.destination.name;
+                let text = format!("the gateway at {name} is off: its settings have switched it off");
+                return Err(Failure::configuration(text));
+            }
             503 => {
                 self.report.refused_for_now(line, &answer.reason);
                 self.resume_at = Instant::now() + Duration::from_secs(answer.retry_after_s);
             }
-            _ => {
-                if answer.is_in_doubt {
-                    self.report.in_doubt(&[line], &answer.reason);
+            status => {
+                // A proxy has passed the request on, perhaps whole, and got no answer.
+                if status >= 500 && answer.kind.is_empty() {
+                    self.report.in_doubt(&[line], &format!("a proxy answers {status}"));
                 } else {
                     self.report.refused(line, &answer.reason);
                 }
                 self.end_unless_it_keeps_going();
             }
         }
+        Ok(())
     }
 
     /// Ends a connection that is of no more use. What is in flight is in doubt.

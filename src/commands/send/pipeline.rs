@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::cli::digits;
 use crate::commands::print::one_line;
-use crate::message::publish::Unavailable;
 
 /// The most requests that wait for their answers, and the most bytes of lines that are held. One line may be longer.
 const IN_FLIGHT: usize = 64;
@@ -89,15 +89,17 @@ impl Pipeline {
         self.requests.get(self.refused).filter(|_| self.in_flight > 0)?.due_at
     }
 
-    /// Notes the status of the next answer, and returns the line that it is about; `None` if no request is in flight.
-    pub(super) fn answered(&mut self, status: u16) -> Option<u64> {
-        self.in_flight = self.in_flight.checked_sub(1)?;
-        if matches!(status, 401 | 503) {
+    /// Takes note of the next answer, and returns the line that it is about; `None` if no request is in flight.
+    pub(super) fn answered(&mut self, answer: &Answer) -> Option<u64> {
+        let behind = self.in_flight.checked_sub(1)?;
+        // RFC 9112 §9.6: of a connection that ends, the gateway has read nothing behind this request.
+        self.in_flight = if answer.closes { 0 } else { behind };
+        if matches!(answer.status, 401 | 503) {
             self.window = 1;
             self.refused += 1;
             return self.requests.get(self.refused - 1).map(|request| request.line);
         }
-        if status == 200 {
+        if answer.status == 200 {
             self.window = IN_FLIGHT.min(2 * self.window);
         }
         self.requests.remove(self.refused).map(|request| request.line)
@@ -120,11 +122,10 @@ pub(super) struct Answer {
     /// Whether the server ends the connection. It reads no request behind this one (RFC 9112 §9.6).
     pub(super) closes: bool,
     pub(super) retry_after_s: u64,
+    /// The last part of the problem's type; empty where the answer has no problem of a gateway.
+    pub(super) kind: String,
     /// The status and what the answer says about the problem; empty for 200.
     pub(super) reason: String,
-    pub(super) is_off: bool,
-    /// A proxy passed the request on, perhaps whole, and got no answer.
-    pub(super) is_in_doubt: bool,
 }
 
 /// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or the 200 of another server.
@@ -144,9 +145,10 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     let mut answer =
         Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, ..Answer::default() };
     let (mut length, mut content_type) = (None, &b""[..]);
+    let number = |value| str::from_utf8(value).ok().and_then(digits::<u64>);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            let repeated = length.replace(decimal(field.value).ok_or(AnswerFault)?);
+            let repeated = length.replace(number(field.value).ok_or(AnswerFault)?);
             repeated.map_or(Ok(()), |_| Err(AnswerFault))?;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(AnswerFault);
@@ -154,8 +156,7 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
             let mut options = field.value.split(|byte| *byte == b',');
             answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
         } else if field.name.eq_ignore_ascii_case("retry-after") {
-            answer.retry_after_s =
-                decimal(field.value).unwrap_or(RETRY_AFTER_S).clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
+            answer.retry_after_s = number(field.value).unwrap_or_default().clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
         } else if field.name.eq_ignore_ascii_case("content-type") {
             content_type = field.value;
         }
@@ -175,31 +176,19 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     }
     let is_problem = content_type.starts_with(b"application/problem+json");
     let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
-    answer.is_off = status == 503 && kind(&problem) == Unavailable::Disabled.kind();
-    answer.is_in_doubt = status >= 500 && status != 503 && kind(&problem).is_empty();
-    answer.reason = if answer.is_in_doubt { format!("a proxy answers {status}") } else { reason(status, &problem) };
+    let problem_type = problem.get("type").and_then(Value::as_str).unwrap_or_default();
+    answer.kind = problem_type.rsplit(':').next().unwrap_or_default().to_owned();
+    answer.reason = reason(&answer, &problem);
     Ok(Some((answer, end)))
 }
 
-/// Returns the number, without a sign.
-fn decimal(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits?.parse().ok()
-}
-
-/// Returns the last part of the problem's type.
-fn kind(problem: &Value) -> &str {
-    let kind = problem.get("type").and_then(Value::as_str).unwrap_or_default();
-    kind.rsplit(':').next().unwrap_or_default()
-}
-
 /// Returns the status and the problem (RFC 9457) in one line. Another page may quote the URL, which holds the token.
-fn reason(status: u16, problem: &Value) -> String {
+fn reason(answer: &Answer, problem: &Value) -> String {
     let member = |name: &str| problem.get(name).and_then(Value::as_str);
-    let mut text = status.to_string();
+    let mut text = answer.status.to_string();
     match member("detail") {
-        Some(detail) => text += &format!(" {}: {detail}", kind(problem)),
-        None if status == 400 => text += ", is it an https address?",
+        Some(detail) => text += &format!(" {}: {detail}", answer.kind),
+        None if answer.status == 400 => text += ", is it an https address?",
         None => text += ", and nothing about the problem",
     }
     if let Some(pointer) = member("pointer") {
@@ -218,14 +207,16 @@ mod tests {
         (1..=6).for_each(|line| pipeline.push(line, b"{}".to_vec()));
         let send = |pipeline: &mut Pipeline| pipeline.send(b"").len() / b"2\r\n\r\n{}".len();
         assert_eq!(send(&mut pipeline), 6);
-        assert_eq!([200, 503, 200, 503].map(|status| pipeline.answered(status)), [1, 2, 3, 4].map(Some));
-        pipeline.in_flight = 0;
+        let answer = |status, closes| Answer { status, closes, ..Answer::default() };
+        assert_eq!([200, 503, 200].map(|status| pipeline.answered(&answer(status, false))), [1, 2, 3].map(Some));
+        // Behind an answer that closes the connection, none comes.
+        assert_eq!((pipeline.answered(&answer(503, true)), pipeline.in_flight), (Some(4), 0));
         assert_eq!(pipeline.lines(), [2, 4, 5, 6]);
-        assert!(pipeline.answered(200).is_none() && !pipeline.has_room());
+        assert!(pipeline.answered(&answer(200, false)).is_none() && !pipeline.has_room());
         pipeline.refused = 0;
         // After a refusal one line is sent, and the next one follows its answer.
         assert_eq!((send(&mut pipeline), send(&mut pipeline)), (1, 0));
-        assert_eq!((pipeline.answered(200), send(&mut pipeline)), (Some(2), 1));
+        assert_eq!((pipeline.answered(&answer(200, false)), send(&mut pipeline)), (Some(2), 1));
         assert_eq!((pipeline.in_doubt(), pipeline.lines()), (vec![4], vec![5, 6]));
     }
 

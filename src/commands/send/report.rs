@@ -92,17 +92,16 @@ impl Report {
     /// Tells the sums. It fails if a line was refused or is in doubt. `unsent` tells which lines were not sent.
     pub(super) fn finish(&self, unsent: &str) -> Result<(), Failure> {
         self.clear_progress();
-        let order = match (self.retries, self.overtaking) {
-            (0, _) => String::new(),
-            (retries, 0) => format!("; {} one had to wait until the gateway took it", plural(retries, "time")),
-            (retries, overtaking) => format!(
-                "; {} one had to wait until the gateway took it, and {} behind it went ahead, so the order changed",
-                plural(retries, "time"),
-                plural(overtaking, self.noun)
-            ),
-        };
+        let mut text = self.accepted_lines();
+        if self.retries > 0 {
+            text += &format!("; {} one had to wait until the gateway took it", plural(self.retries, "time"));
+        }
+        if self.overtaking > 0 {
+            let lines = plural(self.overtaking, self.noun);
+            text += &format!(", and {lines} behind it went ahead, so the order changed");
+        }
         if self.accepted > 0 || self.noun == "line" {
-            log(format_args!("{}{order}", self.accepted_lines()));
+            log(format_args!("{text}"));
         }
         let text = match (self.refused, self.in_doubt) {
             (0, 0) => return Ok(()),
