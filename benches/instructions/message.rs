@@ -26,7 +26,7 @@ fn parse((body, rules): (&'static [u8], Rules)) -> Message<'static> {
 fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Rules) {
     let body = body.leak();
     let rules = Rules { check, ..Rules::default() };
-    assert!(core::parse(body, rules).unwrap().is_known());
+    assert!(core::parse(body, rules).unwrap().is_known);
     (body, rules)
 }
 
@@ -41,6 +41,6 @@ fn encode(message: Message<'static>) -> Cow<'static, [u8]> {
 fn parsed(body: Vec<u8>) -> Message<'static> {
     let message = core::parse(body.leak(), Rules::default()).unwrap();
     let encoded = message.encode(Encoding::Msgpack).unwrap();
-    assert_eq!(to_json(&encoded).unwrap().as_bytes(), message.payload());
+    assert_eq!(to_json(&encoded).unwrap().as_bytes(), message.payload);
     message
 }

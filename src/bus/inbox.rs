@@ -259,9 +259,8 @@ impl Publish for Inbox {
     /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] then.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
-        let bytes = payload.bytes();
-        let message = match payload.into_buffer() {
-            None => WireMessage::copy_of(topic.as_bytes(), bytes),
+        let message = match payload.kept {
+            None => WireMessage::copy_of(topic.as_bytes(), payload.bytes),
             Some((buffer, part)) => WireMessage::part_of(topic.as_bytes(), buffer, part),
         };
         let message = message.ok_or(Unavailable::QueueFull)?;

@@ -71,9 +71,9 @@ impl<P: Publish> Context<P> {
                 Payload::from(&copied)
             }
         };
-        self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
-        if !message.is_known() {
-            self.unknown_topic(message.topic());
+        self.publisher.publish(&message.topic, payload).map_err(Problem::Unavailable)?;
+        if !message.is_known {
+            self.unknown_topic(&message.topic);
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ mod tests {
         }
 
         fn publish(&self, _topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-            let sizes = (payload.bytes().len(), payload.held_bytes(), payload.into_buffer().is_some());
+            let sizes = (payload.bytes.len(), payload.held_bytes(), payload.kept.is_some());
             self.sizes.borrow_mut().push(sizes);
             Ok(())
         }

@@ -20,7 +20,7 @@
 //!     }
 //!
 //!     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-//!         println!("{topic}: {}", String::from_utf8_lossy(payload.bytes()));
+//!         println!("{topic}: {}", String::from_utf8_lossy(payload.bytes));
 //!         Ok(())
 //!     }
 //! }

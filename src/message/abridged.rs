@@ -61,9 +61,7 @@ fn longest_string(body: &[u8]) -> Option<Range<usize>> {
     let mut start = body.len();
     for quote in memchr::memchr_iter(b'"', body).take(MOST_QUOTES) {
         if quote.saturating_sub(start) >= least_bytes {
-            // What follows the end of a string is not worth a look.
-            let is_behind_string = matches!(body.get(start), Some(b':' | b',' | b']' | b'}') | None);
-            return (!is_behind_string).then_some(start..quote);
+            return Some(start..quote);
         }
         start = quote + 1;
     }

@@ -68,12 +68,7 @@ impl Field {
 
     #[cold]
     pub(super) fn fault(self, flaw: impl Display) -> Fault {
-        self.fault_for(format!("`{}` {flaw}", self.key()))
-    }
-
-    #[cold]
-    pub(super) fn fault_for(self, reason: impl Into<String>) -> Fault {
-        Fault::not_message(self.path(), reason)
+        Fault::not_message(self.path(), format!("`{}` {flaw}", self.key()))
     }
 }
 

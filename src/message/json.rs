@@ -242,13 +242,10 @@ impl<'t> JsonReader<'t> {
     }
 
     fn skip_low_surrogate(&mut self) -> bool {
-        let is_low = matches!(
-            self.rest(),
-            [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
-                if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit()
-        );
+        let mut ahead = self.clone();
+        let is_low = ahead.skip_one(b"\\") && ahead.skip_one(b"u") && matches!(ahead.code_unit(), Ok(0xdc00..=0xdfff));
         if is_low {
-            self.at += r"\uDC00".len();
+            self.at = ahead.at;
         }
         is_low
     }

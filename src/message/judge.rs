@@ -13,28 +13,16 @@ use crate::terms::limits::MAX_TOPIC_BYTES;
 /// A message in its body, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'b> {
-    pub(super) topic: Cow<'b, str>,
-    pub(super) payload: &'b [u8],
-    pub(super) is_known: bool,
+    /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
+    pub topic: Cow<'b, str>,
+    /// The payload as it was sent, from its `{` to its `}`.
+    pub payload: &'b [u8],
+    /// Whether the topic is [known](topics::known).
+    pub is_known: bool,
     pub(super) renamed_key: Option<RenamedKey>,
 }
 
 impl<'b> Message<'b> {
-    /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
-    pub fn topic(&self) -> &str {
-        &self.topic
-    }
-
-    /// Returns whether the topic is [known](topics::known).
-    pub fn is_known(&self) -> bool {
-        self.is_known
-    }
-
-    /// The payload as it was sent, from its `{` to its `}`.
-    pub fn payload(&self) -> &'b [u8] {
-        self.payload
-    }
-
     /// Returns the payload as it is published. Fails for a number that `encoding` cannot hold.
     pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
         let json = self.renamed_key.map_or(Cow::Borrowed(self.payload), |key| key.rename(self.payload).into());
@@ -169,7 +157,7 @@ fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
         ([field], _) | (_, Some(field)) => {
             fields.string(*field).err().unwrap_or_else(|| field.fault("must not be empty"))
         }
-        _ => Field::Payload.fault_for(format!("{} is required", alternatives(schema.identifiers()))),
+        _ => Fault::not_message([Field::Payload.key()], format!("{} is required", alternatives(schema.identifiers()))),
     }
 }
 

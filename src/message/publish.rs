@@ -49,9 +49,10 @@ impl Unavailable {
 /// Bytes to be published.
 #[derive(Clone, Debug)]
 pub struct Payload<'p> {
-    bytes: &'p [u8],
-    /// The buffer that `bytes` lie in, and where.
-    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
+    /// The bytes.
+    pub bytes: &'p [u8],
+    /// The buffer that is kept, and the range of the bytes in it; `None` where they are to be copied.
+    pub kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl<'p> Payload<'p> {
@@ -62,16 +63,6 @@ impl<'p> Payload<'p> {
         let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
         let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
         Self { bytes, kept: is_kept.then_some((buffer, part)) }
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &'p [u8] {
-        self.bytes
-    }
-
-    /// The buffer that is kept, and the range of the bytes in it; `None` where they are to be copied.
-    pub fn into_buffer(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
-        self.kept
     }
 
     /// Bytes of memory that the payload takes once it is published.
@@ -92,8 +83,8 @@ mod tests {
 
     fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
         let payload = Payload::of(buffer, bytes);
-        assert!(ptr::eq(payload.bytes(), bytes));
-        let kept = payload.clone().into_buffer().is_some();
+        assert!(ptr::eq(payload.bytes, bytes));
+        let kept = payload.kept.is_some();
         assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
         kept
     }

@@ -46,12 +46,11 @@ impl<'b> MessageReader<'b> {
             let key_start = self.json.at();
             match Field::find(parent, &self.json.key()?.decode()) {
                 Some(field) if self.fields.is_missing(field) => self.value(field, key_start)?,
-                other => {
-                    if let Some(repeated) = other {
-                        self.fields.set(repeated, Given::Several);
-                    }
+                Some(repeated) => {
+                    self.fields.set(repeated, Given::Several);
                     self.json.skip()?;
                 }
+                None => self.json.skip()?,
             }
             more = self.json.next(b'{')?;
         }

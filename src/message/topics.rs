@@ -58,13 +58,6 @@ impl Field {
     }
 }
 
-impl Vocabulary {
-    /// Returns the name of the identifier `key` in this vocabulary.
-    pub fn identifier(self, key: &str) -> Option<&'static str> {
-        Field::find(Some(Field::Payload), key.as_bytes()).map(|field| field.identifier_in(self).key())
-    }
-}
-
 /// What `content` must be. It is always required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {

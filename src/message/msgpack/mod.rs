@@ -17,12 +17,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
-
 use rmp::Marker;
-use rmp::encode::{
-    ByteBuf, ValueWriteError, write_array_len, write_f64, write_map_len, write_sint, write_str_len, write_uint,
-};
+use rmp::encode::{ByteBuf, write_array_len, write_f64, write_map_len, write_sint, write_str_len, write_uint};
 
 use super::fault::Fault;
 use super::json::{JsonReader, JsonString, Reason};
@@ -97,9 +93,11 @@ impl Encoder<'_> {
             container.members += 1;
             more = self.json.next(opening)?;
         }
-        match (container.short_header(), self.frame.as_mut_vec().get_mut(container.header)) {
-            (Some(short), Some(header)) => *header = short,
-            _ => self.long.push(container),
+        if container.members > SHORT_MAX {
+            self.long.push(container);
+        } else if let Some(header) = self.frame.as_mut_vec().get_mut(container.header) {
+            let members = container.members as u8;
+            *header = if is_object { Marker::FixMap(members) } else { Marker::FixArray(members) }.to_u8();
         }
         Ok(())
     }
@@ -131,25 +129,17 @@ impl Encoder<'_> {
         let mut copied = 0;
         for container in &self.long {
             frame.as_mut_vec().extend_from_slice(short.get(copied..container.header).unwrap_or_default());
-            let Ok(_) = container.write_header(&mut frame);
+            // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
+            let members = u32::try_from(container.members).unwrap_or(u32::MAX);
+            let Ok(_) = if container.is_object {
+                write_map_len(&mut frame, members)
+            } else {
+                write_array_len(&mut frame, members)
+            };
             copied = container.header + 1;
         }
         frame.as_mut_vec().extend_from_slice(short.get(copied..).unwrap_or_default());
         frame.into_vec()
-    }
-}
-
-impl Container {
-    fn short_header(self) -> Option<u8> {
-        let members = u8::try_from(self.members).ok().filter(|&members| usize::from(members) <= SHORT_MAX)?;
-        let marker = if self.is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
-        Some(marker.to_u8())
-    }
-
-    fn write_header(self, frame: &mut ByteBuf) -> Result<Marker, ValueWriteError<Infallible>> {
-        // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
-        let members = u32::try_from(self.members).unwrap_or(u32::MAX);
-        if self.is_object { write_map_len(frame, members) } else { write_array_len(frame, members) }
     }
 }
 

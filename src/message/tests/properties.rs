@@ -175,8 +175,8 @@ fn is_known_key(key: &str) -> bool {
 }
 
 fn agrees(value: &Value, message: &Message) -> bool {
-    let payload: Value = serde_json::from_slice(message.payload()).unwrap();
-    value["topic"] == message.topic() && value["payload"] == payload
+    let payload: Value = serde_json::from_slice(message.payload).unwrap();
+    value["topic"] == *message.topic && value["payload"] == payload
 }
 
 /// Reads all of `text` with our reader alone. Returns where it is not JSON.

@@ -32,9 +32,9 @@ fn a_message_is_read_in_any_order_of_its_keys() {
         accept(body);
         let message = parse(body.as_bytes(), Check::Known).expect(body);
         let whole: Value = serde_json::from_str(&body.replace("1e999", "1")).expect(body);
-        let payload = String::from_utf8(message.payload().to_vec()).expect(body);
+        let payload = String::from_utf8(message.payload.to_vec()).expect(body);
         let payload: Value = serde_json::from_str(&payload.replace("1e999", "1")).expect(body);
-        assert_eq!((Value::from(message.topic()), payload), (whole["topic"].clone(), whole["payload"].clone()));
+        assert_eq!((Value::from(&*message.topic), payload), (whole["topic"].clone(), whole["payload"].clone()));
     }
 }
 
@@ -72,8 +72,8 @@ proptest! {
         for check in [Check::Known, Check::Envelope] {
             match (parse(one.as_bytes(), check), parse(other.as_bytes(), check)) {
                 (Ok(one), Ok(other)) => {
-                    prop_assert_eq!(one.topic(), other.topic());
-                    let [one, other] = [one, other].map(|message| serde_json::from_slice::<Value>(message.payload()));
+                    prop_assert_eq!(&one.topic, &other.topic);
+                    let [one, other] = [one, other].map(|message| serde_json::from_slice::<Value>(message.payload));
                     prop_assert_eq!(one.unwrap(), other.unwrap());
                 }
                 (one, other) => prop_assert_eq!(one.err(), other.err()),

@@ -11,7 +11,7 @@ fn published(body: &str, check: Check, vocabulary: Vocabulary) -> (String, Strin
     let message = parse(body.as_bytes(), Rules { check, vocabulary }).unwrap_or_else(|fault| panic!("{fault}: {body}"));
     let payload = String::from_utf8(message.encode(Encoding::Json).unwrap().into_owned()).unwrap();
     assert_eq!(*message.encode(Encoding::Msgpack).unwrap(), msgpack::encode(payload.as_bytes()).unwrap(), "{body}");
-    (message.topic().to_owned(), payload)
+    (message.topic.into_owned(), payload)
 }
 
 fn body(topic: &str, payload: &str) -> String {

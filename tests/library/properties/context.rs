@@ -76,7 +76,7 @@ impl Publish for Recorder {
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let left = self.room.get().checked_sub(1).ok_or(Unavailable::QueueFull)?;
         self.room.set(left);
-        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.bytes().to_vec() });
+        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.bytes.to_vec() });
         Ok(())
     }
 }

@@ -20,12 +20,12 @@ pub(crate) fn message(body: &[u8]) {
     match &envelope {
         Ok(message) => {
             assert!(json);
-            assert!(body.as_ptr_range().contains(&message.payload().as_ptr()), "the payload is the body's own bytes");
-            let payload = message.payload();
+            assert!(body.as_ptr_range().contains(&message.payload.as_ptr()), "the payload is the body's own bytes");
+            let payload = message.payload;
             assert!(payload.starts_with(b"{") && payload.ends_with(b"}"));
             if let Some(value) = &value {
                 assert!(is_envelope(body, value));
-                assert_eq!(value["topic"], message.topic());
+                assert_eq!(value["topic"], *message.topic);
                 assert_eq!(value["payload"], serde_json::from_slice::<Value>(payload).unwrap());
                 encodes(message, &value["payload"]);
             }
@@ -45,8 +45,8 @@ pub(crate) fn message(body: &[u8]) {
 
 /// A message whose keys are in another order is read as the same message, or refused with the same fault.
 fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Result<Message<'_>, Fault>) {
-    let topic = serde_json::to_string(envelope.topic()).unwrap();
-    let payload = std::str::from_utf8(envelope.payload()).unwrap();
+    let topic = serde_json::to_string(&envelope.topic).unwrap();
+    let payload = std::str::from_utf8(envelope.payload).unwrap();
     for body in [
         format!(r#"{{"topic":{topic},"payload":{payload}}}"#),
         format!(r#"{{"payload":{payload},"topic":{topic}}}"#),
@@ -55,7 +55,7 @@ fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Result<Message<'_>, 
         let reordered = message::parse(body.as_bytes(), Rules::default());
         match (known, &reordered) {
             (Ok(known), Ok(reordered)) => {
-                assert_eq!((known.topic(), known.payload()), (reordered.topic(), reordered.payload()));
+                assert_eq!((&known.topic, known.payload), (&reordered.topic, reordered.payload));
                 assert_eq!(known, envelope);
             }
             (known, reordered) => assert_eq!(known.as_ref().err(), reordered.as_ref().err(), "{body}"),
@@ -66,11 +66,11 @@ fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Result<Message<'_>, 
 /// In MessagePack a payload is the same value, or it is refused because a number does not fit.
 fn encodes(message: &Message<'_>, payload: &Value) {
     let Ok(frame) = message.encode(Encoding::Msgpack) else {
-        let mut digits = message.payload().split(|byte| !byte.is_ascii_digit());
+        let mut digits = message.payload.split(|byte| !byte.is_ascii_digit());
         assert!(digits.any(|digits| digits.len() >= 19), "64 bits hold every integer of 18 digits");
         return;
     };
-    assert!(frame.len() <= message.payload().len() * 9 / 4);
+    assert!(frame.len() <= message.payload.len() * 9 / 4);
     let shown = serde_json::from_str(&to_json(&frame).unwrap()).unwrap();
     assert!(is_same(payload, &shown), "{payload} became {shown}");
 }

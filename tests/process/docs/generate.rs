@@ -10,6 +10,7 @@ use super::document::Document;
 use super::interface::Command;
 use super::messages::{self, Message, Topic, topics};
 use super::{completions, man_page};
+use crate::support::topics::field_in;
 
 #[test]
 fn generated_parts_are_up_to_date() {
@@ -93,8 +94,7 @@ fn vocabulary_table() -> String {
         pairs.push([Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| name(topic.schema.topic_in(vocabulary))));
     }
     for &identifier in topics.iter().flat_map(|topic| &topic.identifiers) {
-        let name = |vocabulary: Vocabulary| format!("`{}`", vocabulary.identifier(identifier).unwrap());
-        pairs.push([Vocabulary::Older, Vocabulary::Newer].map(name));
+        pairs.push([false, true].map(|is_newer| format!("`{}`", field_in(identifier, is_newer))));
     }
     let mut table = "| older | newer |\n|---|---|\n".to_owned();
     for [older, newer] in pairs {

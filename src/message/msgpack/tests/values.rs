@@ -110,7 +110,7 @@ fn json_is_the_very_slice() {
     let body = br#"{"topic":"t","payload":{ "a" : 1e999 , "b":18446744073709551616}}"#;
     let message = parse(body, Check::Envelope).unwrap();
     let payload = message.encode(Encoding::Json).unwrap();
-    assert_eq!(payload.as_ptr_range(), message.payload().as_ptr_range());
+    assert_eq!(payload.as_ptr_range(), message.payload.as_ptr_range());
 }
 
 #[test]
