@@ -5,26 +5,10 @@ const LARGE_BYTES: usize = 64 * 1024;
 pub(crate) const TOKEN: &str = "7f3a9c0e5b1d48267f3a9c0e5b1d4826";
 
 /// The head that `wrk` sends for a message of 110 bytes.
-pub(crate) const WRK_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267f3a9c0e5b1d4826 HTTP/1.1\r\n\
-    Content-Length: 110\r\n\
-    Content-Type: application/json\r\n\
-    Host: 127.0.0.1:8000\r\n\r\n";
+pub(crate) const WRK_HEAD: &str = include_str!("wrk.http");
 
 /// The head that Chromium sends when a page of another origin calls `fetch`.
-pub(crate) const BROWSER_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267f3a9c0e5b1d4826 HTTP/1.1\r\n\
-    Host: 127.0.0.1:8000\r\n\
-    Connection: keep-alive\r\n\
-    Content-Length: 110\r\n\
-    sec-ch-ua-platform: \"Linux\"\r\n\
-    User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\n\
-    Content-Type: application/json\r\n\
-    Accept: */*\r\n\
-    Origin: http://localhost:3000\r\n\
-    Sec-Fetch-Site: cross-site\r\n\
-    Sec-Fetch-Mode: cors\r\n\
-    Referer: http://localhost:3000/\r\n\
-    Accept-Encoding: gzip, deflate, br, zstd\r\n\
-    Accept-Language: en-GB,en;q=0.9\r\n\r\n";
+pub(crate) const BROWSER_HEAD: &str = include_str!("browser.http");
 
 /// A message of 110 bytes with a known topic.
 pub(crate) const BODY: &str = "{\"topic\":\"adapter/nodes/data\",\
