@@ -8,6 +8,7 @@ mod support {
     pub(crate) mod answer;
     pub(crate) mod compare;
     pub(crate) mod topics;
+    pub(crate) mod zmtp;
 }
 
 /// Panics if the input breaks the property of this target.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use socket2::SockAddr;
 
 use crate::support::process::Process;
-use crate::support::usage::resident_kib;
+use crate::support::usage::{resident_kib, threads};
 
 /// The processor time of a server, in user space and in the kernel.
 #[derive(Clone, Copy, Default)]
@@ -54,8 +54,8 @@ impl ServerProcess {
 
     pub(crate) fn cpu(&self) -> Cpu {
         let mut cpu = Cpu::default();
-        for task in fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap() {
-            let read = |name| fs::read_to_string(task.as_ref().unwrap().path().join(name)).unwrap();
+        for thread in threads(self.process.id()) {
+            let read = |name| fs::read_to_string(thread.join(name)).unwrap();
             let time = Duration::from_nanos(read("schedstat").split(' ').next().unwrap().parse().unwrap());
             cpu.all += time;
             if read("comm").trim_end() != "worker" {

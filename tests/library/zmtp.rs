@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use crate::properties::exchange::exchange;
-use crate::properties::peers::{ROLES, agrees, handshake, read_plainly};
+use crate::properties::peers::{ROLES, agrees, read_plainly};
 use crate::requests::random::cut;
+use crate::support::handshake;
 
 /// Lengths on both sides of every bound: of a short head, of a payload, of a command and of a topic.
 const LENGTHS: [usize; 16] = [0, 1, 2, 5, 7, 16, 17, 100, 255, 256, 300, 301, 512, 513, 1_024, 1_025];
@@ -46,7 +47,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     let socket_type = select(vec!["PUB", "XPUB", "SUB", "XSUB", "SUB", "PUB", "REQ"]);
     let change = proptest::option::weighted(0.2, (any::<Index>(), any::<u8>()));
     (socket_type, vec(frame(), 0..40), change).prop_map(|(socket_type, frames, change)| {
-        let mut bytes = handshake(socket_type);
+        let mut bytes = handshake(socket_type).concat();
         bytes.extend(frames.concat());
         if let Some((at, byte)) = change {
             let at = at.index(bytes.len());

@@ -152,5 +152,5 @@ fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_say
     let mut gateway = Gateway::serve().https().after(WITHOUT_INOTIFY).start();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
     std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();
-    gateway.wait_for("another pair", |event| event["event"] == "certificate" && event["state"] == "renewed");
+    gateway.wait_state("certificate", "renewed");
 }

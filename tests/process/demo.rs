@@ -134,7 +134,7 @@ fn curl_line(demo: &Process) -> String {
 
 /// Pastes the line that the demo prints into a shell, and waits for the message.
 fn assert_pasted_line_is_seen(demo: &Process, line: &str) {
-    if Command::new("curl").arg("--version").output().is_err() {
+    if !succeeds(&["curl", "--version"]) {
         return skip("curl is not installed, so the line is not run");
     }
     let output = Command::new("sh").args(["-c", line]).output().unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
@@ -12,9 +12,9 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use tempfile::TempDir;
 
 use crate::support::process::{Refusal, after, binary, copy_binary, with_file_at};
+use crate::support::settings_file::written_token;
 use crate::support::*;
 
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
@@ -26,21 +26,9 @@ fn switch_says(command: &str, settings: &Path, text: &str) {
     assert!(transcript.stdout.contains(text), "{transcript:?}");
 }
 
-fn settings_in_a_folder() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
-    (directory, settings)
-}
-
 /// Returns the number of files beside the settings, with them.
 fn files_beside(settings: &Path) -> usize {
     fs::read_dir(settings.parent().unwrap()).unwrap().count()
-}
-
-fn token(settings: &Path) -> String {
-    let text = fs::read_to_string(settings).unwrap();
-    let (_, behind) = text.split_once("TOKEN = \"").unwrap();
-    behind.split_once('"').unwrap().0.to_owned()
 }
 
 #[test]
@@ -57,7 +45,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_fi
         let line = format!("\nadapter-gateway {command} --settings '{}'", settings.display());
         assert!(printed.contains(&line), "{printed}");
     }
-    let token = token(&settings);
+    let token = written_token(&settings);
     assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
     assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
     assert_eq!(files_beside(&settings), 1, "no draft is left");
@@ -74,7 +62,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_fi
 
 #[test]
 fn a_token_that_is_kept_is_judged() {
-    let (_directory, settings) = settings_in_a_folder();
+    let (_directory, settings) = temporary_path("user_settings.py");
     for (token, flaw) in [("short", "fewer than 16 characters"), ("with a blank at its end ", "white space")] {
         fs::write(&settings, format!("TOKEN = '{token}'\n")).unwrap();
         for state in ["the same token", "already"] {
@@ -110,7 +98,7 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
     let dangling = directory.path().join("dangling.py");
     symlink("made/here.py", &dangling).unwrap();
     switch("enable", &dangling, 0);
-    assert!(token(&directory.path().join("made/here.py")).len() >= 32);
+    assert!(written_token(&directory.path().join("made/here.py")).len() >= 32);
 }
 
 /// As after `sudo cp` and `sudo chown`.
@@ -235,10 +223,10 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
 
 #[test]
 fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse_and_a_draft_of_a_killed_process_is_removed() {
-    let (_directory, settings) = settings_in_a_folder();
+    let (_directory, settings) = temporary_path("user_settings.py");
     let refusal = Refusal { call: libc::SYS_renameat2, argument: None, errno: Errno::INVAL };
     refusal.during(|| switch("enable", &settings, 0));
-    let made = token(&settings);
+    let made = written_token(&settings);
     refusal.during(|| switch("disable", &settings, 0));
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{made}\"\n"));
     assert_eq!(files_beside(&settings), 1, "no draft is left");
@@ -257,7 +245,7 @@ fn a_file_system_that_cannot_exchange_files_is_no_reason_to_refuse_and_a_draft_o
 /// An editor empties a file, then writes it.
 #[test]
 fn a_file_that_has_just_become_empty_is_looked_at_again() {
-    let (_directory, settings) = settings_in_a_folder();
+    let (_directory, settings) = temporary_path("user_settings.py");
     for (command, text) in [("enable", "a new random token"), ("disable", "already")] {
         let since = Instant::now();
         fs::write(&settings, "").unwrap();
@@ -268,7 +256,7 @@ fn a_file_that_has_just_become_empty_is_looked_at_again() {
 
 #[test]
 fn what_cannot_be_edited_stays_and_is_named_with_its_line_and_a_file_that_may_not_grow_leaves_nothing_behind() {
-    let (_directory, settings) = settings_in_a_folder();
+    let (_directory, settings) = temporary_path("user_settings.py");
     let mut command = binary();
     command.args(["enable", "--settings"]).arg(&settings);
     let output = after("ulimit -f 0", &command).output().unwrap();

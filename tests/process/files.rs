@@ -3,12 +3,13 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::settings::status_with;
+use crate::support::usage::{threads, voluntary_switches};
 use crate::support::*;
 
 const SILENT: &str = "does not answer";
@@ -91,8 +92,7 @@ fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoin
 
 #[test]
 fn settings_that_do_not_answer_keep_no_socket_while_requests_are_answered() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
+    let (_directory, socket) = temporary_path("socket");
     let Some((mut gateway, folder)) = on_a_hanging_folder(Gateway::serve().listen_at(&socket), false) else { return };
     gateway.wait_listening();
     let mut client = Client::connect_to(&socket);
@@ -206,8 +206,7 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
 #[test]
 fn a_start_that_fails_leaves_no_socket_behind() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
+    let (_directory, socket) = temporary_path("socket");
     let endpoint = format!("tcp://{}", taken.local_addr().unwrap());
     for _ in 0..10 {
         let reason = Gateway::serve().listen_at(&socket).bind(&endpoint).fail(3);
@@ -259,7 +258,7 @@ fn leased(path: &Path, text: &str) -> Process {
 
 #[test]
 fn a_lease_of_another_program_is_no_answer() {
-    if !Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+    if !succeeds(&["python3", "--version"]) {
         return skip("there is no python3");
     }
     let settings = enabled_settings("of-the-test");
@@ -346,16 +345,7 @@ fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
         }
         let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).spawn_beside(settings);
         eventually_handles_signals(&gateway);
-        let waits = || {
-            let tasks = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
-            let statuses =
-                tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());
-            let of_thread = |status: String| {
-                let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:\t"));
-                waits.map_or(0, |waits| waits.parse::<u64>().unwrap())
-            };
-            statuses.map(of_thread).sum::<u64>()
-        };
+        let waits = || threads(gateway.id()).map(|thread| voluntary_switches(&thread)).sum::<u64>();
         eventually("a span in which it wakes for its looks alone", || {
             let (since, before) = (Instant::now(), waits());
             std::thread::sleep(Duration::from_secs(11));

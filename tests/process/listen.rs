@@ -17,10 +17,14 @@ pub(crate) fn listen(endpoint: &str, options: &[&str]) -> Command {
     command
 }
 
-/// Starts `listen` for everything, and returns it and its publisher once the subscription has arrived there.
 fn subscribed(options: &[&str]) -> (Process, zmq::Socket) {
+    started(options, Process::spawn)
+}
+
+/// Starts `listen` for everything, and returns it and its publisher once the subscription has arrived there.
+fn started(options: &[&str], start: impl FnOnce(&mut Command) -> Process) -> (Process, zmq::Socket) {
     let (publisher, endpoint) = publisher();
-    let listen = Process::spawn(&mut listen(&endpoint, options));
+    let listen = start(&mut listen(&endpoint, options));
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     (listen, publisher)
 }
@@ -113,16 +117,11 @@ const MESSAGE: [&str; 2] = ["a/topic", r#"{"k" : [1,"v"]}"#];
 /// Runs `listen` with these options and variables on a terminal, or in a pipe. Sends it [`MESSAGE`], and returns what
 /// it prints.
 fn printed(on_terminal: bool, options: &[&str], variables: &[(&str, &str)]) -> String {
-    let (publisher, endpoint) = publisher();
-    let mut command = listen(&endpoint, &["--count", "1"]);
-    command.args(options).env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
-    let (mut listen, terminal) = if on_terminal {
-        let terminal = Terminal::open();
-        (Process::spawn_printing_to(&mut command, terminal.stream()), Some(terminal))
-    } else {
-        (Process::spawn(&mut command), None)
-    };
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    let terminal = on_terminal.then(Terminal::open);
+    let (mut listen, publisher) = started(&["--count", "1"], |command| {
+        command.args(options).env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
+        Process::spawn_printing_to(command, terminal.as_ref().map_or_else(Stdio::piped, |it| it.stream().into()))
+    });
     publisher.send_multipart(MESSAGE, 0).unwrap();
     let Transcript { stdout, .. } = listen.finish(0);
     terminal.map_or(stdout, |terminal| terminal.read_to_end().replace("\r\n", "\n"))
@@ -167,9 +166,7 @@ fn listen_prints_the_time_colours_and_indents_as_the_terminal_the_options_and_th
 fn a_full_disk_is_the_reason_that_listen_and_the_help_fail() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     for options in [&[][..], &["--count", "1"]] {
-        let (publisher, endpoint) = publisher();
-        let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, options), full());
-        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        let (mut listen, publisher) = started(options, |command| Process::spawn_printing_to(command, full()));
         publisher.send_multipart(MESSAGE, 0).unwrap();
         let Transcript { stderr, .. } = listen.finish(3);
         assert!(stderr.contains("standard output") && stderr.contains("No space left"), "{stderr}");
@@ -186,9 +183,8 @@ fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_m
     for (options, is_interrupted, status) in
         [(&[][..], false, 0), (&["--count", "10"], true, 1), (&["--count", "10"], false, 1)]
     {
-        let (publisher, endpoint) = publisher();
-        let mut listen = Process::spawn_reading(1, &mut listen(&endpoint, options), Stdio::piped(), Stdio::piped());
-        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        let start = |command: &mut _| Process::spawn_reading(1, command, Stdio::piped(), Stdio::piped());
+        let (mut listen, publisher) = started(options, start);
         publisher.send_multipart(MESSAGE, 0).unwrap();
         assert!(listen.next_line().is_some());
         if is_interrupted {
@@ -221,10 +217,8 @@ fn listen_ends_quietly_when_its_terminal_hangs_up() {
 
 #[test]
 fn listen_stops_although_its_reader_does_not_read() {
-    let (publisher, endpoint) = publisher();
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, &[]), writer);
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    let (mut listen, publisher) = started(&[], |command| Process::spawn_printing_to(command, writer));
     let payload = format!("\"{}\"", "x".repeat(1 << 20));
     (0..3).for_each(|_| publisher.send_multipart(["a", &payload], 0).unwrap());
     let readable = PollFd::new(&reader, PollFlags::IN);

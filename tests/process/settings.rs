@@ -2,6 +2,7 @@
 
 use rustix::process::geteuid;
 
+use crate::support::settings_file::written_token;
 use crate::support::*;
 
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
@@ -130,14 +131,13 @@ fn a_disabled_gateway_names_the_file_and_logs_the_command_that_switches_it_on() 
 
         run(["enable", "--settings", &path], 0);
         assert_eq!(gateway.wait_listening()["url"], format!("http://{address}/api/message"));
-        let settings = std::fs::read_to_string(&path).unwrap();
-        let token = settings.split("TOKEN = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-        assert_eq!(status_with(&mut gateway.client(), token), 200);
+        let token = written_token(gateway.settings.path());
+        assert_eq!(status_with(&mut gateway.client(), &token), 200);
         run(["disable", "--settings", &path], 0);
         gateway.wait_event("disabled");
         gateway.terminate();
         let Transcript { stdout, stderr, .. } = gateway.end();
-        assert!(!stdout.contains(token) && !stderr.contains(token), "the token is in an event or in the log");
+        assert!(!stdout.contains(&token) && !stderr.contains(&token), "the token is in an event or in the log");
     }
 }
 

@@ -1,20 +1,13 @@
 //! `--listen unix:PATH`: everything is as by TCP. `lifecycle::endpoints` has what becomes of the file.
 
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
-use tempfile::TempDir;
 
 use crate::support::gateway::UNIX_URL;
 use crate::support::process::Refusal;
 use crate::support::*;
-
-fn socket_path() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("gateway");
-    (directory, path)
-}
 
 /// Starts a gateway that must end with 4 and name the path, and returns its stderr.
 fn refusal(path: &Path) -> String {
@@ -25,7 +18,7 @@ fn refusal(path: &Path) -> String {
 
 #[test]
 fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
-    let (_directory, path) = socket_path();
+    let (_directory, path) = temporary_path("gateway");
     let bus = Subscriber::bound();
     let mut gateway =
         Gateway::serve().connect(bus.endpoint()).listen_at(&path).arguments(["--max-body", "1000"]).spawn();
@@ -68,7 +61,7 @@ fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
 #[test]
 fn it_speaks_http_beside_an_address_in_https_and_without_one() {
     for has_address in [true, false] {
-        let (_directory, path) = socket_path();
+        let (_directory, path) = temporary_path("gateway");
         let builder = Gateway::serve().https();
         let builder = if has_address { builder.listen(ANY_PORT) } else { builder };
         let mut gateway = builder.listen_at(&path).spawn();
@@ -87,7 +80,7 @@ fn it_speaks_http_beside_an_address_in_https_and_without_one() {
 
 #[test]
 fn a_path_that_cannot_be_is_4_with_the_reason_and_a_socket_that_cannot_be_opened_to_the_end_leaves_no_file() {
-    let (directory, path) = socket_path();
+    let (directory, path) = temporary_path("gateway");
     assert!(refusal(&path.join("below")).contains("No such file or directory"));
     assert!(refusal(&directory.path().join("x".repeat(108))).contains("at most 107 bytes"));
     assert!(refusal(Path::new("/proc/gateway")).contains("cannot listen"));
@@ -99,7 +92,7 @@ fn a_path_that_cannot_be_is_4_with_the_reason_and_a_socket_that_cannot_be_opened
 
 #[test]
 fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
-    let (_directory, path) = socket_path();
+    let (_directory, path) = temporary_path("gateway");
     let mut gateway = Gateway::serve().no_settings().listen_at(&path).start_disabled();
     for _ in 0..2 {
         assert!(!path.exists());
@@ -117,7 +110,7 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
 
 #[test]
 fn a_request_in_flight_is_answered_when_the_gateway_stops() {
-    let (_directory, path) = socket_path();
+    let (_directory, path) = temporary_path("gateway");
     let Fixture { mut gateway, subscriber } = Fixture::of(Gateway::serve().listen_at(&path));
     let clients = [(); 2].map(|()| Client::connect_to(&path));
     assert_answered_during_a_stop(&gateway, &subscriber, clients, || assert!(UnixStream::connect(&path).is_err()));

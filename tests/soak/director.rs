@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::hostile;
 use crate::hub::{Bus, Hubs};
 use crate::support::pair::{PairFiles, replace};
-use crate::support::{Gateway, Pair, Random, disabled, enabled, is_event, refuses};
+use crate::support::{Gateway, Pair, Random, disabled, enabled, refuses};
 use crate::world::{Change, World};
 
 /// The longest pause between two things in a short run.
@@ -114,7 +114,7 @@ impl Director {
             BrokenCertificate => {
                 let certificate = self.certificate.as_ref().expect("a certificate");
                 replace(&certificate.files.certificate, "no certificate\n");
-                self.wait_certificate("rejected");
+                self.gateway.wait_state("certificate", "rejected");
                 self.new_certificate();
             }
             _ => self.attack(what),
@@ -181,12 +181,8 @@ impl Director {
         certificate.files.replace(&pair);
         self.world.trust([certificate.pair.leaf(), pair.leaf()]);
         certificate.pair = pair.clone();
-        self.wait_certificate("replaced");
+        self.gateway.wait_state("certificate", "replaced");
         self.world.trust([pair.leaf()]);
         self.world.changes.complete(Change::Certificate);
-    }
-
-    fn wait_certificate(&mut self, state: &str) {
-        self.gateway.wait_for(state, |event| is_event(event, "certificate") && event["state"] == state);
     }
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::support::peer::message;
-use crate::support::{Form, Random, RawPeer, frame, handshake, subscribe};
+use crate::support::{Form, Random, RawPeer, frame, subscribe};
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
@@ -54,11 +54,7 @@ pub(crate) fn subscribe_and_not_read(endpoint: &str) -> RawPeer {
 /// Publishers send messages of all sizes, as long as these are taken, and leave. The last message may be incomplete.
 pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
     for _ in 0..PUBLISHERS {
-        let mut peer = RawPeer::connect(endpoint);
-        peer.give_up_after(SEND_TIMEOUT);
-        for part in handshake("PUB") {
-            peer.send(&part);
-        }
+        let mut peer = RawPeer::hasty_publisher(endpoint, SEND_TIMEOUT);
         let sent = message(&[HOSTILE_TOPIC, &vec![b' '; random.within(0..200_000)]]);
         let _taken = (0..random.within(1..20)).take_while(|_| peer.send(&sent)).count();
         peer.send(&sent[..random.within(0..sent.len())]);

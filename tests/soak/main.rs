@@ -43,7 +43,8 @@ use serde_json::Value;
 use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
-use samples::{Samples, draw, growth, tasks};
+use samples::{Samples, draw, growth};
+use support::usage::threads;
 use support::{
     Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, descriptors, enabled, free_address,
     raise_descriptors, resident_kib,
@@ -289,7 +290,11 @@ fn wait_until(world: &World, mut wrong: impl FnMut() -> Option<String>) {
 impl Quiet {
     fn of(gateway: &Gateway) -> Self {
         let process = gateway.id();
-        Self { descriptors: descriptors(process), tasks: tasks(process), resident_kib: resident_kib(process) }
+        Self {
+            descriptors: descriptors(process),
+            tasks: threads(process).count() as u64,
+            resident_kib: resident_kib(process),
+        }
     }
 
     fn excess(self, before: Self) -> Option<String> {

@@ -1,9 +1,9 @@
 //! What the gateway takes of the machine, over time, and the limits of it.
 
-use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::usage::threads;
 use crate::support::{POLL_INTERVAL, Task, cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
 
@@ -92,14 +92,10 @@ fn median<T: Copy + Default + Ord>(samples: &[Sample], value: impl Fn(&Sample) -
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-pub(crate) fn tasks(process: u32) -> u64 {
-    fs::read_dir(format!("/proc/{process}/task")).unwrap().count() as u64
-}
-
 fn sample(process: u32, world: &World, at: Duration) -> Sample {
     let clients = descriptors(std::process::id()) as u64;
     let (resident_kib, descriptors) = (resident_kib(process), descriptors(process) as u64);
-    let (tasks, cpu_ticks) = (tasks(process), cpu_ticks(process));
+    let (tasks, cpu_ticks) = (threads(process).count() as u64, cpu_ticks(process));
     let account = world.account();
     let (messages, arrivals) = (account.messages().into(), account.arrivals.into());
     Sample { at, resident_kib, descriptors, tasks, cpu_ticks, clients, messages, arrivals }

@@ -30,6 +30,7 @@ pub(crate) mod terminal;
 pub(crate) mod tls;
 pub(crate) mod topics;
 pub(crate) mod usage;
+pub(crate) mod zmtp;
 
 use std::io::Write;
 
@@ -50,19 +51,20 @@ pub(crate) use self::lateness::Lateness;
 pub(crate) use self::load::{Load, accepted, refused_as};
 pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, refuses};
 pub(crate) use self::pair::Pair;
-pub(crate) use self::peer::{Form, MORE, RawPeer, frame, frame_head, handshake, subscribe};
+pub(crate) use self::peer::{Form, RawPeer, subscribe};
 pub(crate) use self::permissions::{NOBODY, give_away, mode, set_mode};
-pub(crate) use self::process::{Process, Transcript, binary, run};
+pub(crate) use self::process::{Process, Transcript, binary, run, succeeds};
 pub(crate) use self::random::Random;
 pub(crate) use self::report::{DeliveryReport, assert_answered_during_a_stop, take_all};
 pub(crate) use self::request::{FINE, Request};
 pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
 pub(crate) use self::subscriber::{
-    Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, socket, temporary_endpoint,
+    Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, socket, temporary_endpoint, temporary_path,
 };
 pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
 pub(crate) use self::terminal::Terminal;
 pub(crate) use self::usage::{cpu_ticks, descriptors, limit_descriptors, raise_descriptors, resident_kib};
+pub(crate) use self::zmtp::{MORE, frame, frame_head, handshake};
 
 /// How long any one wait may take before the test fails. It bounds a test that hangs and measures nothing. It is long,
 /// because a slow machine must not make a test fail: one with fifteen busy programs for each core was 30 s late.

@@ -12,11 +12,7 @@ use socket2::{SockAddr, Socket};
 
 use crate::support::PATIENCE;
 use crate::support::net::{connect, connect_after};
-
-/// Another frame of the same message follows.
-pub(crate) const MORE: u8 = 1;
-const LONG: u8 = 2;
-pub(crate) const COMMAND: u8 = 4;
+use crate::support::zmtp::{COMMAND, LONG, MORE, frame, handshake};
 
 pub(crate) struct RawPeer {
     socket: Socket,
@@ -46,21 +42,6 @@ pub(crate) enum Form {
     Message,
     /// As a command: ZMTP 3.1.
     Command,
-}
-
-/// Returns a frame with these flags. The length has eight bytes if it must.
-pub(crate) fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = frame_head(flags, body.len());
-    bytes.extend_from_slice(body);
-    bytes
-}
-
-/// Returns the head of a frame, whose body may never come.
-pub(crate) fn frame_head(flags: u8, body_bytes: usize) -> Vec<u8> {
-    match u8::try_from(body_bytes) {
-        Ok(length) => vec![flags, length],
-        Err(_) => [&[flags | LONG][..], &(body_bytes as u64).to_be_bytes()].concat(),
-    }
 }
 
 pub(crate) fn message(frames: &[&[u8]]) -> Vec<u8> {
@@ -95,15 +76,6 @@ pub(crate) fn whole_messages(mut bytes: &[u8]) -> usize {
     frames.filter(|frame| frame.flags & (MORE | COMMAND) == 0).count()
 }
 
-/// Returns the greeting of ZMTP 3.1 and the READY of a socket of this type.
-pub(crate) fn handshake(socket_type: &str) -> [Vec<u8>; 2] {
-    let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
-    greeting.resize(64, 0);
-    let length = u8::try_from(socket_type.len()).unwrap();
-    let ready = [b"\x05READY\x0bSocket-Type\0\0\0", &[length][..], socket_type.as_bytes()].concat();
-    [greeting, frame(COMMAND, &ready)]
-}
-
 fn address(endpoint: &str) -> SockAddr {
     match endpoint.strip_prefix("ipc://") {
         Some(path) => SockAddr::unix(path).unwrap(),
@@ -135,6 +107,17 @@ impl RawPeer {
     /// Connects to an endpoint of the bus and shakes hands as a socket of this type.
     pub(crate) fn speaking(endpoint: &str, socket_type: &str) -> Self {
         Self::connect(endpoint).shaking_hands(socket_type)
+    }
+
+    /// Connects as a publisher that waits for nothing, and whose writes fail after this time. The other side may refuse
+    /// it.
+    pub(crate) fn hasty_publisher(endpoint: &str, timeout: Duration) -> Self {
+        let mut peer = Self::connect(endpoint);
+        peer.give_up_after(timeout);
+        for part in handshake("PUB") {
+            peer.send(&part);
+        }
+        peer
     }
 
     /// Shakes hands as a socket of this type, and waits for the other side: also for its whole greeting, before the

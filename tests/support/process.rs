@@ -97,6 +97,19 @@ impl Refusal {
     }
 }
 
+/// Returns the command of these words. Its stdin is empty.
+pub(crate) fn command(words: &[impl AsRef<str>]) -> Command {
+    let (program, arguments) = words.split_first().unwrap();
+    let mut command = Command::new(program.as_ref());
+    command.args(arguments.iter().map(AsRef::as_ref)).stdin(Stdio::null());
+    command
+}
+
+/// Returns whether the command of these words can be run, and succeeds.
+pub(crate) fn succeeds(words: &[impl AsRef<str>]) -> bool {
+    command(words).output().is_ok_and(|output| output.status.success())
+}
+
 /// Runs a command that ends by itself with this status, and returns its output.
 pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32) -> Transcript {
     Process::spawn(binary().args(arguments)).finish(status)

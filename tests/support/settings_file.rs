@@ -21,6 +21,13 @@ pub(crate) fn enabled(token: &str) -> String {
     format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n")
 }
 
+/// Returns the token that `enable` has written into this file.
+pub(crate) fn written_token(path: &Path) -> String {
+    let settings = std::fs::read_to_string(path).unwrap();
+    let (_, token) = settings.split_once("TOKEN = \"").unwrap();
+    token.split_once('"').unwrap().0.to_owned()
+}
+
 /// Returns the settings of a new installation, in which the gateway is disabled.
 pub(crate) fn disabled() -> &'static str {
     "OPEN_REST_API = False\nTOKEN = \"s3cr3t-unused\"\n"

@@ -1,5 +1,6 @@
 //! A subscriber on the real libzmq. It sees of the gateway what a part of the adapter sees.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -104,6 +105,13 @@ impl Subscriber {
         gateway.post(last.body()).assert_accepted();
         while self.next() != last {}
     }
+}
+
+/// Returns a path of this name in a directory of its own, which its owner removes.
+pub(crate) fn temporary_path(name: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    (directory, path)
 }
 
 /// Returns an endpoint that nothing else uses: a socket file in a directory that its owner removes.

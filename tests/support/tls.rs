@@ -22,6 +22,15 @@ pub(crate) fn trusting(
         .with_no_client_auth()
 }
 
+/// Returns all records that are to be sent now.
+pub(crate) fn records(connection: &mut ClientConnection) -> io::Result<Vec<u8>> {
+    let mut records = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut records)?;
+    }
+    Ok(records)
+}
+
 pub(crate) struct TlsClient(ClientConnection);
 
 impl TlsClient {
@@ -49,13 +58,8 @@ impl TlsClient {
         self.records()
     }
 
-    /// Returns all records that are to be sent now.
     pub(crate) fn records(&mut self) -> io::Result<Vec<u8>> {
-        let mut records = Vec::new();
-        while self.0.wants_write() {
-            self.0.write_tls(&mut records)?;
-        }
-        Ok(records)
+        records(&mut self.0)
     }
 
     /// Takes records, and adds their plaintext.

@@ -1,5 +1,7 @@
 //! The descriptors, memory and processor time of a process, as the kernel counts them.
 
+use std::path::{Path, PathBuf};
+
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 pub(crate) fn descriptors(process: u32) -> usize {
@@ -35,12 +37,22 @@ pub(crate) fn cpu_ticks(process: u32) -> u64 {
     [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
 }
 
-/// Returns whether all threads sleep, field 3 of proc_pid_stat(5).
-pub(crate) fn sleeps(process: u32) -> bool {
-    std::fs::read_dir(format!("/proc/{process}/task")).unwrap().all(|task| {
-        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
-    })
+/// Returns the folders of the threads of a process.
+pub(crate) fn threads(process: u32) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path())
+}
+
+/// Returns whether a thread waits: field 3 of proc_pid_stat(5). One that has ended does not.
+pub(crate) fn sleeps(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
+}
+
+/// Returns the number of voluntary context switches of a thread. Each time that it wakes up adds one.
+pub(crate) fn voluntary_switches(thread: &Path) -> u64 {
+    let status = std::fs::read_to_string(thread.join("status")).unwrap_or_default();
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    switches.map_or(0, |switches| switches.trim().parse().unwrap())
 }
 
 /// Changes the soft limit of descriptors of a running process and returns the former limit.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -11,59 +12,46 @@ use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, TOPIC, any_port, connecting, subscribed};
+use crate::support::usage::{sleeps, voluntary_switches};
 use crate::support::{PATIENCE, eventually};
 
-/// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
-fn switches(task: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
-    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-    switches.trim().parse().unwrap()
-}
-
-/// Returns whether the thread with this id waits, according to proc_pid_stat(5).
-fn sleeps(task: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{task}/stat")).unwrap();
-    stat.rsplit_once(") ").unwrap().1.starts_with('S')
-}
-
-/// Starts a bus. Returns it with the id of its thread, which tells of the connection.
-fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
-    let (sender, ids) = channel();
+/// Starts a bus. Returns it with the folder of its thread, which tells of the connection.
+fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, PathBuf) {
+    let (sender, threads) = channel();
     let bus = Bus::start(config, move |event| {
         if !matches!(event, BusEvent::Link(_, Ok(()))) {
             return;
         }
-        let id = fs::read_link("/proc/thread-self").unwrap();
-        sender.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+        sender.send(Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap())).unwrap();
     })
     .unwrap();
-    let id = eventually("the bus is connected", || {
+    let thread = eventually("the bus is connected", || {
         hub.socket.get_events().unwrap();
-        ids.try_recv().ok()
+        threads.try_recv().ok()
     });
-    (bus, id)
+    (bus, thread)
 }
 
 /// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A
 /// thread that never waits has no voluntary switches. The test sleeps because it counts over a span of time.
-fn rests(task: &str, most_switches: u64) -> bool {
-    let before = switches(task);
+fn rests(task: &Path, most_switches: u64) -> bool {
+    let before = voluntary_switches(task);
     let waits = (0..10).all(|_| {
         thread::sleep(Duration::from_millis(30));
         sleeps(task)
     });
-    waits && switches(task) - before <= most_switches
+    waits && voluntary_switches(task) - before <= most_switches
 }
 
 #[test]
 fn an_idle_thread_never_wakes_up() {
     let hub = Hub::new();
-    let (bus, id) = start_watched(&hub, connecting(&[&hub.url]));
+    let (bus, task) = start_watched(&hub, connecting(&[&hub.url]));
     bus.publisher().publish(TOPIC, b"x".into()).unwrap();
     bus.publisher().wake();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
-    eventually("the thread stays parked", || rests(&id, 0).then_some(()));
+    eventually("the thread stays parked", || rests(&task, 0).then_some(()));
 }
 
 /// The subscriber that does not read is a hub that the bus connects to, or one of the hub that it runs. In the second
@@ -76,7 +64,7 @@ fn a_stalled_thread_does_not_spin() {
         config.limits.queue_messages = NonZero::new(100).unwrap();
         config.pipe_messages = NonZero::new(2).unwrap();
         config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
-        let (bus, id) = start_watched(&dialled, config);
+        let (bus, task) = start_watched(&dialled, config);
         let stalled = subscribed(1);
         if !is_dialled {
             stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
@@ -88,7 +76,7 @@ fn a_stalled_thread_does_not_spin() {
             publisher.wake();
             (publisher.available() == Err(Unavailable::Stalled)).then_some(())
         });
-        eventually("the thread waits for room", || rests(&id, 5).then_some(()));
+        eventually("the thread waits for room", || rests(&task, 5).then_some(()));
     }
 }
 

@@ -9,6 +9,7 @@ use adapter_gateway::zmtp::{
 };
 
 use super::ways;
+use crate::support::zmtp::handshake;
 
 /// A bound that short inputs reach.
 const PAYLOAD_BYTES: u64 = 300;
@@ -42,7 +43,7 @@ pub(crate) struct Transcript {
 /// All that a peer sends; and, behind a handshake, the traffic of a publisher and of a subscriber.
 pub(crate) fn zmtp(input: &[u8]) {
     for socket_type in [None, Some("PUB"), Some("XSUB")] {
-        let mut bytes = socket_type.map(handshake).unwrap_or_default();
+        let mut bytes = socket_type.map(|it| handshake(it).concat()).unwrap_or_default();
         bytes.extend_from_slice(input);
         for role in ROLES {
             let expected = read_plainly(&bytes, role);
@@ -80,18 +81,6 @@ fn said(event: PeerEvent<'_>) -> Said {
         PeerEvent::Message(message) => Said::Message(message.topic().to_vec(), message.payload().to_vec()),
         PeerEvent::Dropped => Said::Dropped,
     }
-}
-
-/// Returns the greeting and the READY of a socket of this type.
-pub(crate) fn handshake(socket_type: &str) -> Vec<u8> {
-    let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
-    bytes.resize(GREETING_BYTES, 0);
-    let length = u8::try_from(socket_type.len()).unwrap();
-    bytes.extend_from_slice(&[4, 22 + length]);
-    bytes.extend_from_slice(b"\x05READY\x0bSocket-Type\0\0\0");
-    bytes.push(length);
-    bytes.extend_from_slice(socket_type.as_bytes());
-    bytes
 }
 
 /// A frame as it arrived: perhaps without the end of its body.

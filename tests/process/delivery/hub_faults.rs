@@ -195,7 +195,7 @@ fn a_failure_of_one_hub_loses_nothing_for_the_other() {
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     let killed = Instant::now();
     drop(failing_hub);
-    gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    gateway.wait_state("bus", "disconnected");
     let gone = Instant::now();
     load.wait_for_many(SOME, "200s", gone, accepted);
     let hub = start_hub(&failing);

@@ -86,7 +86,7 @@ impl Deployment {
 
     pub(crate) fn lose_hub(&mut self) {
         drop(self.hub.take());
-        self.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        self.gateway.wait_state("bus", "disconnected");
     }
 
     /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.

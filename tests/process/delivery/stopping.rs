@@ -7,6 +7,7 @@ use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::Poster;
 use crate::support::load::{Outcome, Posted, TOPIC};
 use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
+use crate::support::usage::threads;
 use crate::support::*;
 
 const SOME: usize = 2_000;
@@ -112,8 +113,8 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     assert!(Poster::to(&rig.gateway, "large", 100_000).post_together(100));
     rig.gateway.begin_drain();
     eventually("the stop of the hub", || {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", rig.gateway.id())).unwrap();
-        let mut names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        let mut names =
+            threads(rig.gateway.id()).filter_map(|thread| std::fs::read_to_string(thread.join("comm")).ok());
         (!names.any(|name| name.trim_end() == "worker")).then_some(())
     });
     assert!(rig.gateway.is_running());

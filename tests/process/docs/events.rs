@@ -41,8 +41,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     let certificate = gateway.settings.path().with_file_name("gateway-cert.pem");
     std::fs::remove_file(&certificate).unwrap();
     std::fs::create_dir(&certificate).unwrap();
-    let is_rejected = |event: &Value| is_event(event, "certificate") && event["state"] == "rejected";
-    seen.push(gateway.wait_for("rejected", is_rejected));
+    seen.push(gateway.wait_state("certificate", "rejected"));
 
     let mut fields = Fields::new();
     for event in &seen {

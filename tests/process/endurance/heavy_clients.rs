@@ -23,14 +23,14 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
     let before = resident_kib(gateway.id());
     for request in [request.clone(), request.clone().chunked(BODY_BYTES - 64)] {
         let part = &request.bytes()[..request.head().len() + SENT_BYTES];
-        let refused_before = refusals(&mut gateway);
+        let refused_before = gateway.refusals();
         let accepted_before = gateway.stats()["connections_accepted"].as_u64().unwrap() as usize;
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::connect(gateway.address())).collect();
         clients.iter_mut().for_each(|client| client.send(part));
         // Each body fits into the budget or is refused.
         let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
         let refused = refused_before + CLIENTS as u64 - fitting;
-        eventually("the refusals", || (refusals(&mut gateway) >= refused).then_some(()));
+        eventually("the refusals", || (gateway.refusals() >= refused).then_some(()));
         let resident = resident_kib(gateway.id());
         let most = before + (BUDGET_BYTES as u64 >> 10) + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB;
         println!("{before} KiB before, {resident} KiB then, {most} KiB at most");
@@ -42,10 +42,6 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         // The whole budget is free again.
         gateway.post(&body).assert_accepted();
     }
-}
-
-fn refusals(gateway: &mut Gateway) -> u64 {
-    gateway.stats()["answers"]["503"].as_u64().unwrap_or(0)
 }
 
 /// The next request of each client begins in the read that brings the end of a large body.
@@ -82,7 +78,7 @@ fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
     let announced = [large.head().as_slice(), b"{"].concat();
     let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| Client::connect(gateway.address()));
     clients.iter_mut().for_each(|client| client.send(&announced));
-    eventually("the refusal", || (refusals(&mut gateway) == 1).then_some(()));
+    eventually("the refusal", || (gateway.refusals() == 1).then_some(()));
     let small = gateway.request(FINE);
     for request in [small.clone(), small.clone().chunked(10)] {
         gateway.client().exchange(&request).assert_accepted();

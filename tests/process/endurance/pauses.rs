@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use crate::support::usage::sleeps;
+use crate::support::usage::{sleeps, threads};
 use crate::support::*;
 
 /// Longer than each deadline of the gateway.
@@ -66,7 +66,7 @@ fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, 
 /// Stops the gateway while all of its threads wait for events: a pause interrupts those waits, and then timers may be
 /// seen before sockets.
 fn stop_while_idle(gateway: &Gateway) {
-    eventually("the gateway is idle", || sleeps(gateway.id()).then_some(()));
+    eventually("the gateway is idle", || threads(gateway.id()).all(|thread| sleeps(&thread)).then_some(()));
     gateway.signal(Signal::STOP);
 }
 
@@ -74,8 +74,7 @@ fn stop_while_idle(gateway: &Gateway) {
 /// reads: the rest of the large body comes once the gateway goes on.
 #[test]
 fn a_body_that_came_during_the_pause_counts_whole() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
+    let (_directory, socket) = temporary_path("socket");
     let gateway = Gateway::serve().arguments(TIMEOUTS).listen_at(&socket).start();
     for content_bytes in [120_000, 900_000] {
         let body = format!(r#"{{"topic":"t","payload":{{"content":"{}"}}}}"#, "x".repeat(content_bytes));

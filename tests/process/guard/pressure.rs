@@ -183,11 +183,7 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
 /// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher
 /// that has left keeps its place until the hub has read what it has sent.
 fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
-    let mut peer = RawPeer::connect(rig.publishers());
-    peer.give_up_after(SEND_TIMEOUT);
-    for part in handshake("PUB") {
-        peer.send(&part);
-    }
+    let mut peer = RawPeer::hasty_publisher(rig.publishers(), SEND_TIMEOUT);
     let _taken = (0..count).take_while(|_| peer.send(message)).count();
 }
 

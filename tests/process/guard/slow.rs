@@ -192,8 +192,7 @@ fn pause(rig: &Rig, time: Duration) {
 }
 
 fn wait_refused(rig: &mut Rig) {
-    let refused = |rig: &mut Rig| rig.gateway.stats()["answers"]["503"].as_u64().unwrap_or(0);
-    eventually("a message is refused", || (refused(rig) > 0).then_some(()));
+    eventually("a message is refused", || (rig.gateway.refusals() > 0).then_some(()));
 }
 
 /// Posts until a message is refused, while a subscriber reads nothing. It receives everything behind these pauses.

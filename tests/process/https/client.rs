@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
 use crate::support::net::connect;
-use crate::support::tls::trusting;
+use crate::support::tls::{records, trusting};
 use crate::support::*;
 
 /// The pause between two bytes that are sent slowly.
@@ -74,8 +74,9 @@ impl Connector {
     }
 }
 
-fn certificates(path: &Path) -> impl Iterator<Item = CertificateDer<'static>> {
-    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap)
+/// Returns all certificates of a file.
+pub(crate) fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
 }
 
 /// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
@@ -112,11 +113,7 @@ impl TlsStream {
 
     /// Returns what TLS itself has to send.
     pub(crate) fn handshake_bytes(&mut self) -> Vec<u8> {
-        let mut records = Vec::new();
-        while self.0.conn.wants_write() {
-            self.0.conn.write_tls(&mut records).unwrap();
-        }
-        records
+        records(&mut self.0.conn).unwrap()
     }
 
     pub(crate) fn finish_handshake(&mut self) -> io::Result<()> {

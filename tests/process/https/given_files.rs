@@ -219,7 +219,7 @@ fn files_that_cannot_be_used_or_have_expired_are_reported_and_change_nothing() {
     rig.files.replace(&mended);
     rig.wait_until_it_presents(&mended);
     rig.expect_the_early_client_is_served();
-    let replaced = rig.gateway.wait_for("replaced", |event| event["state"] == "replaced");
+    let replaced = rig.gateway.wait_state("certificate", "replaced");
     assert_eq!(replaced["path"], rig.files.certificate.to_str().unwrap());
     assert_eq!(replaced["not_after"], SECOND_END.1);
 }

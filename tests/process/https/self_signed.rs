@@ -7,11 +7,9 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
-use super::client::Connector;
+use super::client::{Connector, certificates};
 use super::rig::{expect_certificate, self_signed_certificate};
 use crate::support::pair::NAMES;
 use crate::support::*;
@@ -131,10 +129,6 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     Connector::trusting_file(&self_signed_certificate(&gateway)).assert_serves(&gateway);
 }
 
-fn whole_chain(path: &Path) -> Vec<CertificateDer<'static>> {
-    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
-}
-
 /// The statistics interrupt the wait for the renewal once a second, which must not delay it.
 #[test]
 fn a_pair_is_renewed_while_connections_stay() {
@@ -150,7 +144,7 @@ fn a_pair_is_renewed_while_connections_stay() {
 
     let renewed = eventually("another certificate", || {
         // At each time, each file exists and is complete, and others have no permissions for the key.
-        let chain = whole_chain(&certificate);
+        let chain = certificates(&certificate);
         let text = std::fs::read_to_string(&key).unwrap();
         let is_complete = text.starts_with("-----BEGIN ") && text.ends_with("-----END PRIVATE KEY-----\n");
         assert!(is_complete, "the key is incomplete");
@@ -180,7 +174,7 @@ fn a_pair_is_renewed_while_connections_stay() {
     // The next renewal is far away, so SIGHUP does not cause one.
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
-    assert_eq!(whole_chain(&certificate), renewed);
+    assert_eq!(certificates(&certificate), renewed);
 }
 
 /// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It

@@ -44,8 +44,7 @@ fn a_request_whose_first_byte_came_before_the_signal_is_answered() {
 #[test]
 fn requests_of_connections_that_were_not_accepted_are_answered_before_the_sockets_close() {
     for workers in ["1", "3"] {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("gateway");
+        let (_directory, path) = temporary_path("gateway");
         let builder = Gateway::serve().listen(ANY_PORT).listen_at(&path);
         let mut gateway = builder.arguments(["--max-connections", "2", "--workers", workers]).start();
         let request = gateway.request(FINE);

@@ -9,8 +9,7 @@ use crate::support::*;
 
 #[test]
 fn one_message_is_posted_by_http_https_and_a_unix_socket_and_the_default_settings_are_those_of_the_user() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
+    let (_directory, socket) = temporary_path("socket");
     let [plain, https] = ["http", "https"].map(|scheme| fixture_by(scheme, []));
     let unix = Fixture::of(Gateway::serve().listen_at(&socket));
     let mut by_socket = send_with(&unix.gateway.settings);

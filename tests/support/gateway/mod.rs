@@ -70,13 +70,18 @@ impl Gateway {
         self.wait_for(name, |event| is_event(event, name))
     }
 
+    /// Waits for the event of this name and this state.
+    pub(crate) fn wait_state(&mut self, name: &str, state: &str) -> Value {
+        self.wait_for(state, |event| is_event(event, name) && event["state"] == state)
+    }
+
     pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
-        self.wait_for(state, |event| is_event(event, "settings") && event["state"] == state)
+        self.wait_state("settings", state)
     }
 
     /// Waits until the bus is connected. Subscriptions that were made before have then arrived at the gateway.
     pub(crate) fn wait_connected(&mut self) -> Value {
-        self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
+        self.wait_state("bus", "connected")
     }
 
     /// Waits until it has read the subscription of the only subscriber at this endpoint. On a busy machine, this may be
@@ -173,6 +178,11 @@ impl Gateway {
     pub(crate) fn stats(&mut self) -> Value {
         self.signal(Signal::USR1);
         self.wait_event("stats")
+    }
+
+    /// Returns how often it has answered 503.
+    pub(crate) fn refusals(&mut self) -> u64 {
+        self.stats()["answers"]["503"].as_u64().unwrap_or(0)
     }
 
     /// Waits until the count of this name has this value, and returns all counts then.
