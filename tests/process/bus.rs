@@ -45,7 +45,7 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
 /// part of a second.
 const REPORTED_WITHIN: Duration = Duration::from_secs(3);
 
-fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
+pub(crate) fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
     let has_reason = |event: &Value| event["reason"].as_str().is_some_and(|text| text.contains(reason));
     let is_wanted = |event: &Value| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event);
     let event = gateway.wait_for(reason, is_wanted);

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
+use crate::bus::wait_reason;
 use crate::support::*;
 
 /// A name that only a name server could know.
@@ -11,9 +11,8 @@ const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
 /// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
 fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path)) {
-    let mut probe = Command::new("unshare");
-    probe.args(["--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"]);
-    if !probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+    let mount = ["unshare", "--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"];
+    if !succeeds(&mount) {
         return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
     }
     let directory = tempfile::tempdir().unwrap();
@@ -86,7 +85,7 @@ fn a_hub_that_gets_another_address_or_is_at_any_of_several_is_found() {
                 let accepted = wait_served(&gateway, &hub);
                 gateway.wait_connected();
                 drop(hub);
-                gateway.wait_for("the loss", |event| event["state"] == "disconnected");
+                wait_reason(&mut gateway, &endpoint, "closed");
                 lost.into_iter().for_each(|lost: String| gateway.expect_log(&lost));
                 let waited = format!("published messages that waited for the hub at tcp://{address} are lost");
                 lost = Some(format!("warning: {endpoint}: {waited}: {accepted} at most"));
@@ -139,8 +138,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
 fn a_hub_at_an_address_with_a_zone_is_dialled() {
     let script = "exec unshare --user --map-root-user --net sh -c \
         'ip link set lo up && ip addr add fe80::1/64 dev lo nodad && exec \"$@\"' sh \"$@\"";
-    let made = Command::new("sh").args(["-c", script, "sh", "true"]).stderr(Stdio::null()).status();
-    if !made.is_ok_and(|status| status.success()) {
+    if !succeeds(&["sh", "-c", script, "sh", "true"]) {
         return skip("no link-local address can be made here: this needs `unshare` and `ip`");
     }
     for zone in ["lo", "1"] {
