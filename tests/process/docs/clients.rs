@@ -2,61 +2,60 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 
 use rustix::process::{Pid, kill_process};
+use serde::Deserialize;
 
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
 use super::messages;
+use crate::support::process::command;
 use crate::support::*;
 
-/// A client, by the name of its examples, how to find out whether it is installed, how to run an example of it, and the
-/// token of the gateway.
+/// A client, as `clients.json` has it.
+#[derive(Deserialize)]
 struct Client {
-    name: &'static str,
-    probe: &'static [&'static str],
-    interpreter: &'static [&'static str],
-    token: &'static str,
+    /// The name of its examples.
+    name: String,
+    /// What succeeds where it is installed.
+    probe: Vec<String>,
+    /// What runs an example of it.
+    interpreter: Vec<String>,
+    /// The token of the gateway.
+    #[serde(default = "token_of_the_examples")]
+    token: String,
+    /// The lines of a script by a Unix socket, which `HOW` of the table makes complete.
+    #[serde(default)]
+    by_a_socket: Vec<String>,
 }
 
-const TOKEN: &str = "s3cr3t-of-the-examples";
-const ENCODED_TOKEN: &str = "s3cr3t-+of/the=examples & a blank";
-const SHELL: Client =
-    Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"], token: TOKEN };
-const PYTHON: Client = Client {
-    name: "adapter_gateway",
-    probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
-    interpreter: &["python3", "-c"],
-    token: TOKEN,
-};
-const FETCH: Client = Client {
-    name: "fetch",
-    probe: &["node", "-e", "process.exit(typeof fetch === 'function' ? 0 : 1)"],
-    interpreter: &["node", "--input-type=module", "-e"],
-    token: TOKEN,
-};
+static CLIENTS: LazyLock<Vec<Client>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("clients.json")).expect("clients"));
+
+fn token_of_the_examples() -> String {
+    token("of-the-examples")
+}
 
 #[test]
 fn curl_and_httpie() {
-    SHELL.run_example("README.md", &[hello("hello")]);
-    SHELL.run_every_message();
-    let httpie = Client { name: "httpie", probe: &["http", "--version"], ..SHELL };
-    httpie.run_example("docs/clients.md", &[hello("hello")]);
+    Client::named("curl").run_example("README.md", &[hello("hello")]);
+    Client::named("curl").run_every_message();
+    Client::named("httpie").run_example("docs/clients.md", &[hello("hello")]);
 }
 
 #[test]
 fn python_adapter_gateway_and_requests() {
     let numbers = (0..10_000).map(|number| number.to_string());
     let contents = std::iter::once("hello".to_owned()).chain(numbers);
-    PYTHON.run_example("README.md", &contents.map(|content| hello(&content)).collect::<Vec<_>>());
-    let probe = &["python3", "-c", "import requests"];
-    Client { name: "requests", probe, token: ENCODED_TOKEN, ..PYTHON }.run_every_message();
+    let expected: Vec<_> = contents.map(|content| hello(&content)).collect();
+    Client::named("adapter_gateway").run_example("README.md", &expected);
+    Client::named("requests").run_every_message();
 }
 
 #[test]
 fn javascript_fetch() {
-    let client = Client { token: ENCODED_TOKEN, ..FETCH };
+    let client = Client::named("fetch");
     client.run_every_message();
     let page = Document::read("docs/clients.md");
     let (topic, payload) = hello("hello");
@@ -65,43 +64,19 @@ fn javascript_fetch() {
     client.run_script(&page.path, &script, &vec![(topic, payload); 61]);
 }
 
-/// The clients of a Unix socket, each with the script that `HOW` of the table makes complete.
-const UNIX_CLIENTS: [(&str, Client, &str); 6] = [
-    ("adapter_gateway", PYTHON, "from adapter_gateway import Client\nHOW.send(TOPIC, PAYLOAD)"),
-    ("`adapter-gateway send`", SHELL, "\"$ADAPTER_GATEWAY\" send --settings SETTINGS HOW 'TOPIC' 'PAYLOAD'"),
-    ("curl", SHELL, "curl -sS --fail-with-body HOW 'URL' -H 'Content-Type: application/json' -d 'BODY'"),
-    (
-        "httpx",
-        Client { name: "httpx", probe: &["python3", "-c", "import httpx"], ..PYTHON },
-        "import httpx\nHOW.post('URL', json=BODY).raise_for_status()",
-    ),
-    (
-        "aiohttp",
-        Client { name: "aiohttp", probe: &["python3", "-c", "import aiohttp"], ..PYTHON },
-        "import asyncio, aiohttp
-async def main():
-    async with HOW as gateway, gateway.post('URL', json=BODY) as answer:
-        answer.raise_for_status()
-asyncio.run(main())",
-    ),
-    (
-        "Node",
-        FETCH,
-        "import http from 'node:http';
-const request = HOW;
-request.on('response', (answer) => { process.exitCode = answer.statusCode === 200 ? 0 : 1; answer.resume(); });
-request.end('BODY');",
-    ),
-];
-
 #[test]
 fn clients_of_a_unix_socket() {
     let page = Document::read("docs/clients.md");
     let rows = page.table("unix clients");
-    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), UNIX_CLIENTS.map(|client| client.0));
+    let clients: Vec<_> = CLIENTS.iter().filter(|client| !client.by_a_socket.is_empty()).collect();
+    assert_eq!(
+        rows.iter().map(|row| row[0]).collect::<Vec<_>>(),
+        clients.iter().map(|it| &it.name).collect::<Vec<_>>()
+    );
     let (topic, payload) = hello("hello");
     let body = serde_json::json!({"topic": topic, "payload": payload}).to_string();
-    for (row, (name, client, script)) in rows.iter().zip(UNIX_CLIENTS) {
+    for (row, client) in rows.iter().zip(clients) {
+        let script = client.by_a_socket.join("\n");
         let quote = if script.contains("'TOPIC'") { "" } else { "'" };
         let script = script
             .replace("HOW", row[1].trim_matches('`'))
@@ -111,7 +86,7 @@ fn clients_of_a_unix_socket() {
             .replace("TOPIC", &format!("{quote}{topic}{quote}"))
             .replace("PAYLOAD", &payload.to_string())
             .replace("BODY", &body);
-        client.run_script(name, &script, &[(topic.clone(), payload.clone())]);
+        client.run_script(&client.name, &script, &[(topic.clone(), payload.clone())]);
     }
 }
 
@@ -208,6 +183,10 @@ fn with_every_message(script: &str, page: &Document) -> (String, Vec<Posted>) {
 }
 
 impl Client {
+    fn named(name: &str) -> &'static Self {
+        CLIENTS.iter().find(|client| client.name == name).expect(name)
+    }
+
     fn run_every_message(&self) {
         let page = Document::read("docs/clients.md");
         let (script, posted) = with_every_message(page.block(&format!("run: {}", self.name)), &page);
@@ -222,7 +201,7 @@ impl Client {
 
     /// Runs a script against a gateway of its own, whose hub is this process, if the client is installed.
     fn run_script(&self, document: &str, script: &str, expected: &[Posted]) {
-        if !succeeds(self.probe) {
+        if !succeeds(&self.probe) {
             return skip(&format!("`{}` fails", self.probe.join(" ")));
         }
         let settings = SettingsFile::absent();
@@ -231,7 +210,7 @@ impl Client {
         let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let builder = Gateway::serve().https().connect(&endpoint).token(self.token);
+        let builder = Gateway::serve().https().connect(&endpoint).token(&self.token);
         let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).start_beside(settings);
         gateway.wait_event("ready");
 
@@ -251,7 +230,7 @@ impl Client {
             .replace("https://localhost:12358/api/message", &url)
             .replace("<ACCESS_TOKEN>", gateway.token())
             .replace("~/.config/adapter", settings.parent().unwrap().to_str().unwrap());
-        command(self.interpreter)
+        command(&self.interpreter)
             .arg(script)
             .env("no_proxy", "*")
             .env("ADAPTER_GATEWAY", GATEWAY)
@@ -263,7 +242,7 @@ impl Client {
 }
 
 fn python(script: &str, options: &[&str]) -> Option<Command> {
-    if !succeeds(PYTHON.probe) {
+    if !succeeds(&Client::named("adapter_gateway").probe) {
         skip("there is no Python 3.9");
         return None;
     }
@@ -271,15 +250,4 @@ fn python(script: &str, options: &[&str]) -> Option<Command> {
     python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
     python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
     Some(python)
-}
-
-fn command(words: &[&str]) -> Command {
-    let (program, arguments) = words.split_first().unwrap();
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn succeeds(words: &[&str]) -> bool {
-    command(words).output().is_ok_and(|output| output.status.success())
 }

@@ -23,27 +23,16 @@ pub(crate) fn files_at(path: &Path) -> Vec<PathBuf> {
     entries.flat_map(|entry| files_at(&entry.unwrap().path())).collect()
 }
 
-/// Returns every document for people: those at the root, those in `docs`, and those that describe a folder.
+/// The folders that have documents for people.
+const FOLDERS: [&str; 7] = ["", "docs/", "benches/", "fuzz/", "packaging/", "python/", "tests/"];
+
+/// Returns every document for people.
 pub(crate) fn all() -> Vec<Document> {
-    let of_folders = [
-        "benches/README.md",
-        "benches/measured.md",
-        "benches/soak.md",
-        "fuzz/README.md",
-        "packaging/README.md",
-        "python/README.md",
-        "tests/README.md",
-        "tests/security.md",
-    ];
-    let mut paths: Vec<String> =
-        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].into_iter().chain(of_folders).map(str::to_owned).collect();
-    for entry in fs::read_dir(repository("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            paths.push(format!("docs/{name}"));
-        }
-    }
-    paths.iter().map(|path| Document::read(path)).collect()
+    let paths = FOLDERS.iter().flat_map(|folder| {
+        let files = fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name().into_string());
+        files.map(move |name| format!("{folder}{}", name.unwrap()))
+    });
+    paths.filter(|path| path.ends_with(".md")).map(|path| Document::read(&path)).collect()
 }
 
 impl Document {

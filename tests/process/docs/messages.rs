@@ -3,20 +3,15 @@
 //!
 //! A new topic needs nothing here. [`NOTES`] may say what it is for.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 
-/// What the documents say of a topic, and the text that its examples send if its content is a string.
-const NOTES: [(&str, &str, &str); 9] = [
-    ("adapter/nodes/data", "data to the visual-programming client", "hello"),
-    ("adapter/extensions/data", "data to the visual-programming client", "hello"),
-    ("visual/extensions/command", "a command to a running extension", "blink()"),
-    ("core/exts/operate", "start or stop an extension", ""),
-    ("core/extensions/operate", "start or stop an extension", ""),
-    ("core/nodes/operate", "start or stop a node", ""),
-    ("core/node/statu/change", "change the status that the Web UI shows", ""),
-    ("core/extension/statu/change", "change the status that the Web UI shows", ""),
-    ("to_homeauto", "call a home-automation service", ""),
-];
+/// What `notes.json` says of a topic: what it is for, and the text that its examples send if its content is a string.
+type Notes = BTreeMap<&'static str, (&'static str, &'static str)>;
+
+static NOTES: LazyLock<Notes> = LazyLock::new(|| serde_json::from_str(include_str!("notes.json")).expect("notes"));
 
 /// The calls of home-automation services that the specification names: domain, service, entity.
 const SERVICE_CALLS: [[&str; 3]; 4] = [
@@ -50,14 +45,20 @@ pub(crate) struct Message {
 /// Returns the known topics. This function alone reads the program's table.
 pub(crate) fn topics() -> Vec<Topic> {
     let topics = SCHEMAS.iter().map(|row| {
-        let note = NOTES.iter().find(|note| note.0 == row.topic);
         let purpose = match row.content {
             Content::Any => "send a value",
             Content::OneOf(_) => "send one of the words",
             Content::HomeAutomation => "call a service",
         };
-        let &(name, purpose, text) = note.unwrap_or(&(row.topic, purpose, "hello"));
-        Topic { name, identifiers: row.identifiers().collect(), content: row.content, schema: row, purpose, text }
+        let (purpose, text) = NOTES.get(row.topic).copied().unwrap_or((purpose, "hello"));
+        Topic {
+            name: row.topic,
+            identifiers: row.identifiers().collect(),
+            content: row.content,
+            schema: row,
+            purpose,
+            text,
+        }
     });
     topics.collect()
 }
