@@ -142,7 +142,8 @@ impl Reservations {
     /// Returns when [`Reservations::take_late`] must be called, even if nothing comes.
     pub fn deadline(&self) -> Option<Duration> {
         let windows = self.messages.values().filter_map(|message| message.window.as_ref());
-        let left = windows.filter(|window| window.counts).map(|window| WINDOW.saturating_sub(window.time)).min()?;
-        (!self.waiting.is_empty()).then(|| self.looked_at + left)
+        let left = windows.filter(|window| window.counts).map(|window| WINDOW.saturating_sub(window.time)).min();
+        // Where no time counts, perhaps nothing happens after it does again.
+        (!self.waiting.is_empty()).then(|| self.looked_at + left.unwrap_or(WINDOW))
     }
 }
