@@ -4,8 +4,8 @@
 //! heads arrive, so that a large one is not passed by small ones for ever. Whoever waits for a reservation is not read.
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
-//! is left unread, so that no publisher is late because others are read first. It counts anew after each reservation:
-//! publishers that share a link often pause for a second, and hold nobody up while others complete their messages.
+//! is left unread, so that no publisher is late because others are read first. Publishers that share a link often pause
+//! for a second, so one that does goes only if nobody has got a reservation meanwhile, or if it does so again and again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -23,6 +23,9 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// The bytes that a publisher with a reservation must send in each window while somebody waits.
 pub const WINDOW_BYTES: usize = 128_000;
 
+/// The windows in a row in which a publisher sends less, after which it goes also where it holds nobody up.
+pub const SLOW_WINDOWS: u32 = 4;
+
 /// The long messages that have begun to arrive, and what they reserve.
 #[derive(Debug, Default)]
 pub struct Reservations {
@@ -33,6 +36,8 @@ pub struct Reservations {
     waiting: VecDeque<u64>,
     /// When [`Reservations::take_late`] was last called.
     looked_at: Duration,
+    /// When a message was last given its reservation.
+    granted_at: Duration,
 }
 
 #[derive(Debug)]
@@ -42,11 +47,13 @@ struct LongMessage {
     window: Option<Window>,
 }
 
-/// What has come of a message since somebody waits for the next reservation.
+/// What has come of a message while somebody waited.
 #[derive(Debug, Default)]
 struct Window {
     bytes: usize,
     time: Duration,
+    /// The windows in a row before this one in which too little came.
+    slow_before: u32,
     /// The time from the last look to the next one counts.
     counts: bool,
 }
@@ -64,7 +71,7 @@ impl Reservations {
         self.waiting.push_back(publisher);
         self.grant();
         if self.waiting == [publisher] {
-            self.restart_windows();
+            self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
         }
     }
 
@@ -86,12 +93,8 @@ impl Reservations {
             self.free_bytes -= message.bytes;
             message.window = Some(Window::default());
             self.waiting.pop_front();
-            self.restart_windows();
+            self.granted_at = self.looked_at;
         }
-    }
-
-    fn restart_windows(&mut self) {
-        self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
     }
 
     /// Returns whether a publisher may be read: it does not wait for a reservation.
@@ -118,10 +121,14 @@ impl Reservations {
         for (publisher, message) in &mut self.messages {
             let Some(window) = &mut message.window else { continue };
             window.time += if window.counts { elapsed } else { Duration::ZERO };
-            if window.time >= WINDOW && is_drained(*publisher) {
-                slow.extend((window.bytes < WINDOW_BYTES).then_some((window.bytes, *publisher)));
-                *window = Window::default();
+            if window.time < WINDOW || !is_drained(*publisher) {
+                continue;
             }
+            let slow_windows = if window.bytes < WINDOW_BYTES { window.slow_before + 1 } else { 0 };
+            if slow_windows >= SLOW_WINDOWS || slow_windows > 0 && now >= self.granted_at + WINDOW {
+                slow.push((window.bytes, *publisher));
+            }
+            *window = Window { slow_before: slow_windows, ..Window::default() };
         }
         slow.sort_unstable();
         let mut late = Vec::new();
