@@ -95,10 +95,10 @@ impl Report {
         let mut text = self.accepted_lines();
         if self.retries > 0 {
             text += &format!("; {} one had to wait until the gateway took it", plural(self.retries, "time"));
-        }
-        if self.overtaking > 0 {
-            let lines = plural(self.overtaking, self.noun);
-            text += &format!(", and {lines} behind it went ahead, so the order changed");
+            if self.overtaking > 0 {
+                let lines = plural(self.overtaking, self.noun);
+                text += &format!(", and {lines} behind it went ahead, so the order changed");
+            }
         }
         if self.accepted > 0 || self.noun == "line" {
             log(format_args!("{text}"));

@@ -228,6 +228,15 @@ fn a_token_that_was_just_written_is_tried_once_more() {
     }
 }
 
+/// As behind a proxy that keeps its connection to the client.
+#[test]
+fn a_refused_token_is_no_wait_for_the_lines_behind_it() {
+    const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n";
+    let steps = [(1..3, [REFUSED, TAKEN].concat()), (1..2, TAKEN.to_vec())];
+    let stderr = Server::start().play(2, &[], &[&steps], 0);
+    assert!(stderr.contains("2 lines accepted") && !stderr.contains("went ahead"), "{stderr}");
+}
+
 #[test]
 fn a_gateway_that_starts_again_is_waited_for() {
     let (address, settings, mut send) = Server::away_behind_a_line(|_settings| {});
