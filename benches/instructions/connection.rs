@@ -23,7 +23,6 @@ struct TestConnection {
     connection: Connection,
     context: Context<Counter>,
     pieces: Vec<String>,
-    out: Vec<u8>,
     /// The answers to the same before.
     answers: Vec<u8>,
 }
@@ -48,7 +47,7 @@ fn receive(mut connection: Box<TestConnection>) -> Box<TestConnection> {
 impl TestConnection {
     fn receive(&mut self) {
         for piece in &self.pieces {
-            let next = self.connection.receive(piece.as_bytes(), &mut self.out, &mut self.context);
+            let next = self.connection.receive(piece.as_bytes(), &mut self.context);
             assert!(matches!(
                 next,
                 Next::Read(Waiting::Another | Waiting::Body) | Next::Close(CloseReason::Unauthorized)
@@ -106,10 +105,10 @@ fn chunked() -> String {
 fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let requests = pieces.concat().matches("POST ").count();
     let (connection, context) = (Connection::default(), context(status));
-    let mut connection = TestConnection { connection, context, pieces, out: Vec::new(), answers: Vec::new() };
+    let mut connection = TestConnection { connection, context, pieces, answers: Vec::new() };
     connection.receive();
-    connection.answers.clone_from(&connection.out);
-    connection.out.clear();
+    connection.answers.clone_from(&connection.context.answers);
+    connection.context.answers.clear();
 
     let answers = String::from_utf8_lossy(&connection.answers);
     assert_eq!(answers.matches(&format!("HTTP/1.1 {status}\r\n")).count(), requests);
@@ -120,11 +119,14 @@ fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
 fn fresh(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let mut connection = answered_once(pieces, status);
     connection.connection = Connection::default();
+    // The connections of a worker share the buffer of their answers.
+    let answers = std::mem::take(&mut connection.context.answers);
     connection.context = context(status);
+    connection.context.answers = answers;
     connection
 }
 
 fn check(connection: Box<TestConnection>) {
-    let TestConnection { out, answers, .. } = *connection;
-    assert_eq!(out, answers);
+    let TestConnection { context, answers, .. } = *connection;
+    assert_eq!(context.answers, answers);
 }

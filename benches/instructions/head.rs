@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use adapter_gateway::http::h1::RequestFault;
-use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
+use adapter_gateway::http::h1::request::Framing;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, WRK_HEAD};
@@ -20,7 +20,7 @@ fn parse(head: &'static str) {
 
 fn checked(head: &'static str) -> &'static str {
     let (read, head_bytes) = read(head).unwrap().unwrap();
-    assert_eq!((read.fields.framing, head_bytes), (Framing::Length(BODY.len() as u64), head.len()));
+    assert_eq!((read.request.framing, head_bytes), (Framing::Length(BODY.len() as u64), head.len()));
     head
 }
 

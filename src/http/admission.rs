@@ -1,7 +1,8 @@
 //! What the head of a request must pass to reach the bus: the contract's status table, in its order.
 
-use crate::http::h1::fields::{Expectation, Framing, MediaType};
-use crate::http::h1::head::{Head, Method, TARGET_BYTES};
+use crate::http::h1::fields::MediaType;
+use crate::http::h1::head::{Head, TARGET_BYTES};
+use crate::http::h1::request::{Expectation, Framing, Method};
 use crate::http::policy::Policy;
 use crate::http::problem::Problem;
 use crate::message::publish::Unavailable;
@@ -17,11 +18,11 @@ const USUAL_BYTES: usize = 256;
 
 /// Decides on a request by its head. There is no token while the REST API is switched off. Only OPTIONS and POST pass.
 pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> Result<(), Problem> {
-    let fields = &head.fields;
+    let Head { request, fields, .. } = head;
     if head.target.path != ENDPOINT.as_bytes() {
         return Err(Problem::NotFound(difference(head.target.path)));
     }
-    match head.method {
+    match request.method {
         Method::Options => return Ok(()),
         Method::Post => {}
         Method::Head | Method::Connect | Method::Other => return Err(Problem::Method),
@@ -36,10 +37,10 @@ pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
     if fields.encoded {
         return Err(Problem::ContentEncoding);
     }
-    if fields.expectation == Expectation::Unknown {
+    if request.expectation == Expectation::Unknown {
         return Err(Problem::Expectation);
     }
-    match fields.framing {
+    match request.framing {
         Framing::Length(bytes) if bytes > policy.limits.body_bytes => Err(Problem::TooLarge(policy.limits.body_bytes)),
         Framing::Length(_) | Framing::Chunked => Ok(()),
     }
@@ -74,7 +75,7 @@ fn holds_token(head: &Head<'_>, token: &Token) -> bool {
         matching += usize::from(token.matches(value) | second.is_some_and(|value| token.matches(value)));
     });
     match values {
-        0 => token.matches(head.fields.bearer),
+        0 => token.matches(head.fields.bearer.unwrap_or_default()),
         _ => (values, matching) == (1, 1),
     }
 }

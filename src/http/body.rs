@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
-use crate::http::h1::fields::{Expectation, Framing};
+use crate::http::h1::request::{Expectation, Framing, Request};
 use crate::http::problem::Problem;
-use crate::http::request::Request;
 use crate::message::publish::Unavailable;
 use crate::sync::budget::{Budget, Hold};
 
@@ -212,7 +211,7 @@ mod tests {
     }
 
     fn buffer(framing: Framing, budget: &Arc<Budget>) -> Option<BufferedBody> {
-        let request = Request { framing, ..Request::unread(b"") };
+        let request = Request { framing, ..Request::default() };
         BufferedBody::new(request, LIMIT_BYTES as u64, budget)
     }
 

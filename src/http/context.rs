@@ -24,6 +24,10 @@ pub struct Context<P> {
     pub token: Option<Token>,
     /// The date of the answers (RFC 9110 §6.6.1).
     pub(super) date: [u8; DATE_BYTES],
+    /// The same in seconds since 1970.
+    date_s: u64,
+    /// The answers that the connection in turn has to write.
+    pub answers: Vec<u8>,
     pub budget: Arc<Budget>,
     pub counters: Arc<HttpCounters>,
     pub publisher: P,
@@ -33,14 +37,17 @@ impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
         let date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-        Self { policy, token: None, date, budget, counters, publisher }
+        Self { policy, token: None, date, date_s: 0, answers: Vec::new(), budget, counters, publisher }
     }
 
     /// Sets the date of the answers, to the second.
     pub fn set_date(&mut self, now: SystemTime) {
-        let date = httpdate::fmt_http_date(now).into_bytes().try_into();
-        debug_assert!(date.is_ok(), "an HTTP date has one length");
-        self.date = date.unwrap_or(self.date);
+        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if std::mem::replace(&mut self.date_s, now_s) != now_s {
+            let date = httpdate::fmt_http_date(now).into_bytes().try_into();
+            debug_assert!(date.is_ok(), "an HTTP date has one length");
+            self.date = date.unwrap_or(self.date);
+        }
     }
 }
 
@@ -97,15 +104,6 @@ pub struct HttpCounters {
     pub refused: TallyOf<Unavailable>,
     /// Messages whose topic is not known, published or refused for it.
     pub unknown_topics: Tally,
-}
-
-impl HttpCounters {
-    /// Adds the counts of another worker to sums.
-    pub fn add_from(&self, Self { answers, refused, unknown_topics }: &Self) {
-        self.answers.add_from(answers);
-        self.refused.add_from(refused);
-        self.unknown_topics.add_from(unknown_topics);
-    }
 }
 
 /// What one read has brought or a part of it, or a body that was put together.

@@ -1,6 +1,6 @@
 //! HTTP: the state machine of a connection, who may pass, and the answers, with no I/O and no clock.
 //!
-//! A request meets [`connection`], [`h1`], [`request`], [`admission`], `body`, [`context`] and [`response`], in this
+//! A request meets [`connection`], [`h1`], [`admission`], `body`, [`context`] and [`response`], in this
 //! order. [`problem`] has every reason to refuse, [`policy`] the limits and rules, and [`timing`] says when a
 //! connection waits, reads, answers that a request is late, or closes.
 //!
@@ -27,8 +27,8 @@
 //!
 //! let mut context = Context::new(Policy::default(), Budget::new(1 << 20), Arc::default(), Printer);
 //! context.token = Token::new("secret");
-//! let (mut connection, mut answers) = (Connection::default(), Vec::new());
-//! let mut receive = |bytes: &str| connection.receive(bytes.as_bytes(), &mut answers, &mut context);
+//! let mut connection = Connection::default();
+//! let mut receive = |bytes: &str| connection.receive(bytes.as_bytes(), &mut context);
 //!
 //! // The head is not whole, and then the body is not.
 //! assert_eq!(receive("POST /api/message?token=secret HTTP/1.1\r\nHost: h\r\n"), Next::Read(Waiting::Head));
@@ -43,7 +43,7 @@
 //!
 //! // Any other one closes.
 //! assert_eq!(receive("no request\r\n\r\n"), Next::Close(CloseReason::Refused));
-//! let answers = String::from_utf8(answers).unwrap();
+//! let answers = String::from_utf8(context.answers).unwrap();
 //! let statuses: Vec<_> = answers.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
 //! assert_eq!(statuses, ["HTTP/1.1 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 400 Bad Request"]);
 //! ```
@@ -55,7 +55,6 @@ pub mod context;
 pub mod h1;
 pub mod policy;
 pub mod problem;
-pub mod request;
 pub mod response;
 pub mod timing;
 

@@ -4,7 +4,7 @@ use crate::message::{Encoding, Rules};
 use crate::terms::limits::Limits;
 
 /// Limits and rules of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the types say it")]
 pub struct Policy {
     pub limits: Limits,
@@ -25,21 +25,11 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            limits: Limits::DEFAULT,
-            rules: Rules::default(),
-            encoding: Encoding::default(),
-            origins: AllowedOrigins::Any,
-        }
-    }
-}
-
 /// The origins whose pages may read the answers (`--allow-origin`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AllowedOrigins {
     /// `*`
+    #[default]
     Any,
     /// These, as browsers serialise them (RFC 6454 §6.1).
     These(Box<[Box<str>]>),

@@ -91,59 +91,55 @@ impl Problem {
         })
     }
 
-    /// Returns the status, the last part of the type, and the detail.
-    fn row(&self) -> (Status, &'static str, Cow<'_, str>) {
+    /// Returns the status, and the last part of the type.
+    fn kind(&self) -> (Status, &'static str) {
         match self {
-            Self::Request(RequestFault::Malformed(fault)) => {
-                (Status::BadRequest, "malformed-request", fault.reason().into())
-            }
+            Self::Request(RequestFault::Malformed(_)) => (Status::BadRequest, "malformed-request"),
+            Self::Request(RequestFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large"),
+            Self::Request(RequestFault::TargetTooLong) => (Status::UriTooLong, "target-too-long"),
+            Self::Request(RequestFault::Version) => (Status::HttpVersionNotSupported, "http-version"),
+            Self::Request(RequestFault::TransferCoding) => (Status::NotImplemented, "transfer-coding"),
+            Self::NotFound(_) => (Status::NotFound, "not-found"),
+            Self::Method => (Status::MethodNotAllowed, "method-not-allowed"),
+            Self::Token => (Status::Unauthorized, "token"),
+            Self::MediaType(_) => (Status::UnsupportedMediaType, "media-type"),
+            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding"),
+            Self::Expectation => (Status::ExpectationFailed, "expectation"),
+            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large"),
+            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind()),
+            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json"),
+            Self::Message(_) => (Status::UnprocessableContent, "not-a-message"),
+            Self::Timeout(_) => (Status::RequestTimeout, "timeout"),
+        }
+    }
+
+    fn detail(&self) -> Cow<'_, str> {
+        match self {
+            Self::Request(RequestFault::Malformed(fault)) => fault.reason().into(),
             Self::Request(RequestFault::TooLarge) => {
-                let detail = format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines");
-                (Status::RequestHeaderFieldsTooLarge, "head-too-large", detail.into())
+                format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines").into()
             }
             Self::Request(RequestFault::TargetTooLong) => {
-                let detail = format!("the request target is longer than {TARGET_BYTES} bytes");
-                (Status::UriTooLong, "target-too-long", detail.into())
+                format!("the request target is longer than {TARGET_BYTES} bytes").into()
             }
-            Self::Request(RequestFault::Version) => {
-                (Status::HttpVersionNotSupported, "http-version", "HTTP/1.1 and HTTP/1.0 are spoken here".into())
-            }
-            Self::Request(RequestFault::TransferCoding) => {
-                (Status::NotImplemented, "transfer-coding", "no transfer coding but chunked is known here".into())
-            }
-            Self::NotFound(difference) => {
-                let detail = format!("the one endpoint is POST /api/message{difference}");
-                (Status::NotFound, "not-found", detail.into())
-            }
-            Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "a message is sent with POST".into()),
+            Self::Request(RequestFault::Version) => "HTTP/1.1 and HTTP/1.0 are spoken here".into(),
+            Self::Request(RequestFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
+            Self::NotFound(difference) => format!("the one endpoint is POST /api/message{difference}").into(),
+            Self::Method => "a message is sent with POST".into(),
             Self::Token => {
-                let detail = "the access token is missing, wrong, or given more than once: send TOKEN of the user settings, \
-                              as ?token=<ACCESS_TOKEN> or Authorization: Bearer <ACCESS_TOKEN>";
-                (Status::Unauthorized, "token", detail.into())
+                "the access token is missing, wrong, or given more than once: send TOKEN of the user settings, \
+                            as ?token=<ACCESS_TOKEN> or Authorization: Bearer <ACCESS_TOKEN>"
+                    .into()
             }
             Self::MediaType(given) => {
-                let detail = format!("the Content-Type must be application/json, in UTF-8, but {given}");
-                (Status::UnsupportedMediaType, "media-type", detail.into())
+                format!("the Content-Type must be application/json, in UTF-8, but {given}").into()
             }
-            Self::ContentEncoding => {
-                let detail = "the Content-Encoding must be identity, or none";
-                (Status::UnsupportedMediaType, "content-encoding", detail.into())
-            }
-            Self::Expectation => {
-                (Status::ExpectationFailed, "expectation", "no expectation but 100-continue can be met".into())
-            }
-            Self::TooLarge(limit) => {
-                (Status::ContentTooLarge, "body-too-large", format!("the body is larger than {limit} bytes").into())
-            }
-            Self::Unavailable(reason) => {
-                let (kind, why) = (reason.kind(), reason.reason());
-                (Status::ServiceUnavailable, kind, format!("{why}; nothing was published").into())
-            }
-            Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.reason()),
-            Self::Message(fault) => (Status::UnprocessableContent, "not-a-message", fault.reason()),
-            Self::Timeout(part) => {
-                (Status::RequestTimeout, "timeout", format!("the {part} took too long to arrive").into())
-            }
+            Self::ContentEncoding => "the Content-Encoding must be identity, or none".into(),
+            Self::Expectation => "no expectation but 100-continue can be met".into(),
+            Self::TooLarge(limit) => format!("the body is larger than {limit} bytes").into(),
+            Self::Unavailable(reason) => format!("{}; nothing was published", reason.reason()).into(),
+            Self::Message(fault) => fault.reason(),
+            Self::Timeout(part) => format!("the {part} took too long to arrive").into(),
         }
     }
 
@@ -173,7 +169,7 @@ impl Problem {
 
     /// Returns the status, and the document (RFC 9457 §3), which ends with a newline for people at a terminal.
     pub(super) fn document(&self) -> (Status, String) {
-        let (status, kind, detail) = self.row();
+        let (status, kind) = self.kind();
         let mut document = String::with_capacity(DOCUMENT_BYTES);
         for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
             document.push_str(part);
@@ -181,7 +177,7 @@ impl Problem {
         document.push_str("\",\"status\":");
         document.push_str(&status.code().to_string());
         document.push_str(",\"detail\":");
-        push_quoted(&mut document, &detail);
+        push_quoted(&mut document, &self.detail());
         if let Self::Message(fault) = self
             && let Some(pointer) = fault.pointer()
         {

@@ -1,38 +1,37 @@
 //! Answers as bytes (RFC 9112 §4). Each answer is counted where it is written.
 
 use crate::http::context::Context;
-use crate::http::h1::head::{Method, PROXY};
-use crate::http::h1::{SyntaxFault, Version};
+use crate::http::h1::SyntaxFault;
+use crate::http::h1::head::PROXY;
+use crate::http::h1::request::{Method, Request, Version};
 use crate::http::policy::AllowedOrigins;
 use crate::http::problem::{Problem, Status};
-use crate::http::request::Request;
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// Seconds for which a browser may keep the answer to a preflight. No browser honours more than a day.
-const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
 
 /// Plain text, for a person.
 const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
 
 /// Appends 200: the message is in the queue to the hub.
-pub fn accepted<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-    head(Status::Ok, request, out, context);
+pub fn accepted<P>(request: &Request, context: &mut Context<P>) {
+    let out = head(Status::Ok, request, context);
     out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 22\r\n\r\n{\"status\":\"accepted\"}\n");
 }
 
 /// Appends 204: what is allowed, also as the answer to a CORS preflight (Fetch §3.2.3).
-pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-    head(Status::NoContent, request, out, context);
+pub(super) fn options<P>(request: &Request, context: &mut Context<P>) {
+    let is_allowed_origin = context.policy.origins == AllowedOrigins::Any || request.origin.is_some();
+    let out = head(Status::NoContent, request, context);
     out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
-    if context.policy.origins == AllowedOrigins::Any || request.origin.is_some() {
-        // No browser adds the token itself, so a page may send any field. `*` is not Authorization (Fetch §2.2.2).
+    if is_allowed_origin {
+        // No browser adds the token itself, so a page may send any field. `*` is not Authorization (Fetch §2.2.2). No
+        // browser keeps the answer for more than a day.
         out.extend_from_slice(
             b"Access-Control-Allow-Methods: POST\r\n\
-              Access-Control-Allow-Headers: Content-Type, Authorization, *\r\n",
+              Access-Control-Allow-Headers: Content-Type, Authorization, *\r\n\
+              Access-Control-Max-Age: 86400\r\n",
         );
-        put(out, ["Access-Control-Max-Age: ", &PREFLIGHT_MAX_AGE_S.to_string(), "\r\n"]);
         if request.private_network {
             out.extend_from_slice(b"Access-Control-Allow-Private-Network: true\r\n");
         }
@@ -40,20 +39,20 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+pub(super) fn problem<P>(problem: &Problem, request: &Request, context: &mut Context<P>) {
     let (status, document) = problem.document();
-    head(status, request, out, context);
     if let Problem::Unavailable(reason) = problem {
         context.counters.refused.of(*reason).add(1);
     }
+    let out = head(status, request, context);
     out.extend_from_slice(problem.field_lines().as_bytes());
     content("application/problem+json", &document, request, out);
 }
 
 /// Appends 400, in plain text, to plain http where https is spoken, or to a proxy that sends its line before TLS.
-pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
+pub fn https_only<P>(first: &[u8], context: &mut Context<P>) {
     let request = Request::unread(first);
-    head(Status::BadRequest, &request, out, context);
+    let out = head(Status::BadRequest, &request, context);
     let is_proxy = first.starts_with(PROXY);
     let text = if is_proxy { &format!("{}\n", SyntaxFault::Proxy.reason()) } else { HTTPS_ONLY };
     content("text/plain; charset=utf-8", text, &request, out);
@@ -67,8 +66,10 @@ fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>
     }
 }
 
-fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+/// Begins an answer, and counts it. Returns where the rest goes.
+fn head<'c, P>(status: Status, request: &Request, context: &'c mut Context<P>) -> &'c mut Vec<u8> {
     context.counters.answers.of(status).add(1);
+    let out = &mut context.answers;
     if status == Status::Ok {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
     } else {
@@ -82,6 +83,7 @@ fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Conte
         (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, Version::Http11) => {}
     }
+    out
 }
 
 /// Appends all parts. It takes a third of the instructions of a format.
@@ -116,11 +118,10 @@ mod tests {
 
     #[test]
     fn plain_http_is_answered_in_plain_text() {
-        let context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
-        let answer = |first: &[u8]| {
-            let mut out = Vec::new();
-            https_only(first, &mut out, &context);
-            String::from_utf8(out).unwrap()
+        let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+        let mut answer = |first: &[u8]| {
+            https_only(first, &mut context);
+            String::from_utf8(std::mem::take(&mut context.answers)).unwrap()
         };
         let text = answer(b"GET / HTTP/1.1");
         let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -126,7 +126,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 // The client has ended its side.
                 Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
                 Next::Close(_) => return Ok(Closing::Lingering),
-                Next::Again => self.advance(|core, out, context| core.receive(Input::default(), out, context))?,
+                Next::Again => self.advance(|core, context| core.receive(Input::default(), context))?,
                 Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
                 Next::Read(waiting) => match self.step(&mut timing, waiting)? {
                     Step::Wait(until) => {
@@ -201,9 +201,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut input = worker.input.borrow_mut();
         match self.stream.read(for_next_read(&mut input), self.connection.body_space())? {
             Arrived::Nothing => Ok(same),
-            Arrived::Data => self.advance(|core, out, context| core.receive(Input::whole(&input), out, context)),
-            Arrived::PlainHttp => self.advance(|_, out, context| {
-                response::https_only(&input, out, context);
+            Arrived::Data => self.advance(|core, context| core.receive(Input::whole(&input), context)),
+            Arrived::PlainHttp => self.advance(|_, context| {
+                response::https_only(&input, context);
                 Next::Close(CloseReason::Refused)
             }),
             Arrived::Closed(reason) => Ok(Next::Close(reason)),
@@ -211,26 +211,25 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     fn give_up(&mut self, reason: CloseReason) -> io::Result<Next> {
-        self.advance(|core, out, context| core.give_up(reason, out, context))
+        self.advance(|core, context| core.give_up(reason, context))
     }
 
     /// Lets the core act, and writes what the socket takes of its answers.
     fn advance(
         &mut self,
-        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
+        act: impl FnOnce(&mut Connection, &mut Context<WorkerPublisher>) -> Next,
     ) -> io::Result<Next> {
         if self.handle.is_ending.get() {
             self.connection.finish();
         }
-        let mut out = self.worker.output.borrow_mut();
-        out.clear();
         let mut context = self.worker.core_now();
-        let next = act(&mut self.connection, &mut out, &mut context);
+        context.answers.clear();
+        let next = act(&mut self.connection, &mut context);
         MEMORY.note_held(Holder::Bodies, || context.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
         }
-        let written = self.stream.write(&out)?;
+        let written = self.stream.write(&context.answers)?;
         if written == 0 && matches!(next, Next::Read(Waiting::Head | Waiting::Body)) {
             // Many clients send the rest once this is acknowledged, as behind a handshake in `ClientStream::read`.
             self.handle.socket.acknowledge();

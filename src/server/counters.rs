@@ -29,10 +29,13 @@ impl WorkerCounters {
         for worker in workers {
             let Self { http, failed_handshakes, bytes_in, bytes_out, connections_accepted, connections_closed } =
                 &**worker;
+            let HttpCounters { answers, refused, unknown_topics } = &**http;
             // Closed is read before accepted: a connection that opens meanwhile must not make the difference negative.
             sums.connections_closed.add_from(connections_closed);
             sums.connections_accepted.add_from(connections_accepted);
-            sums.http.add_from(http);
+            sums.http.answers.add_from(answers);
+            sums.http.refused.add_from(refused);
+            sums.http.unknown_topics.add_from(unknown_topics);
             sums.failed_handshakes.add_from(failed_handshakes);
             sums.bytes_in.add_from(bytes_in);
             sums.bytes_out.add_from(bytes_out);

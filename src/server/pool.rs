@@ -82,16 +82,15 @@ impl WorkerPool {
             std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers.get()).collect();
         let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
-        let (accepts_inherited, follow_inherited) = watch::channel(false);
-        let (mode, follow_mode) = watch::channel(Mode::Closed { since: tokio::time::Instant::now() });
-        let refused = Arc::new(Notify::new());
+        let accepts_inherited = watch::Sender::new(false);
+        let mode = watch::Sender::new(Mode::Closed { since: tokio::time::Instant::now() });
         let shared = Shared {
             timeouts: config.timeouts,
             permits,
-            mode: follow_mode,
+            mode: mode.subscribe(),
             inherited: config.inherited.clone(),
-            accepts_inherited: follow_inherited,
-            refused: Arc::clone(&refused),
+            accepts_inherited: accepts_inherited.subscribe(),
+            refused: Arc::default(),
         };
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
@@ -118,7 +117,7 @@ impl WorkerPool {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
-        Ok(Self { io, refused, counters, mode, accepts_inherited })
+        Ok(Self { io, refused: shared.refused, counters, mode, accepts_inherited })
     }
 
     /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.

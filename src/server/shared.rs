@@ -130,11 +130,8 @@ pub struct WorkerContext {
     pub(crate) ending: Cell<Ending>,
     /// The mode whose token `core` has.
     mode: RefCell<watch::Receiver<Mode>>,
-    /// The date of `core`, in seconds since 1970.
-    date_s: Cell<u64>,
     /// What was read last. A large message that came in one read shares the buffer, and the next read gets another one.
     pub(crate) input: RefCell<Arc<Vec<u8>>>,
-    pub(crate) output: RefCell<Vec<u8>>,
     pub(crate) records_in: RefCell<Vec<u8>>,
     pub(crate) records_out: RefCell<Vec<u8>>,
     pub(crate) counters: Arc<WorkerCounters>,
@@ -155,9 +152,7 @@ impl WorkerContext {
             ending: Cell::default(),
             mode: RefCell::new(mode),
             shared,
-            date_s: Cell::new(0),
             input: RefCell::default(),
-            output: RefCell::default(),
             records_in: RefCell::default(),
             records_out: RefCell::default(),
         }
@@ -194,11 +189,7 @@ impl WorkerContext {
         if mode.has_changed().unwrap_or(true) {
             core.token = mode.borrow_and_update().opened().map(|opened| opened.token.clone());
         }
-        let now = SystemTime::now();
-        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if self.date_s.replace(now_s) != now_s {
-            core.set_date(now);
-        }
+        core.set_date(SystemTime::now());
         core
     }
 }

@@ -100,9 +100,9 @@ impl<E: Counted> Serialize for TallyOf<E> {
     }
 }
 
-/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
-macro_rules! counted_enum {
-    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
+/// Defines an enum with a row for each variant.
+macro_rules! enum_of_rows {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty => {
         $($(#[$doc:meta])* $variant:ident = $value:expr,)*
     }) => {
         $(#[$meta])*
@@ -115,6 +115,17 @@ macro_rules! counted_enum {
             const fn row(self) -> $row {
                 match self { $(Self::$variant => $value,)* }
             }
+        }
+    };
+}
+
+/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
+macro_rules! counted_enum {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
+        $($(#[$doc:meta])* $variant:ident = $value:expr,)*
+    }) => {
+        $crate::sync::counting::enum_of_rows! {
+            $(#[$meta])* pub enum $name: $row => { $($(#[$doc])* $variant = $value,)* }
         }
 
         impl $crate::sync::counting::Counted for $name {
@@ -133,4 +144,4 @@ macro_rules! counted_enum {
     };
 }
 
-pub(crate) use counted_enum;
+pub(crate) use {counted_enum, enum_of_rows};

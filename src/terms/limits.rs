@@ -29,3 +29,9 @@ impl Limits {
         queue_messages: NonZero::new(65_536).unwrap(),
     };
 }
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

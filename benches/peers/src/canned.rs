@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use adapter_gateway::http::Context;
-use adapter_gateway::http::h1::head::Method;
+use adapter_gateway::http::h1::request::{Method, Request};
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::request::Request;
 use adapter_gateway::http::response;
 use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
 use adapter_gateway::sync::budget::Budget;
@@ -64,10 +63,9 @@ pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 pub(crate) fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
     context.set_date(SystemTime::now());
-    let request = Request { persistent: true, method: Method::Post, ..Request::unread(b"") };
-    let mut answer = Vec::new();
-    response::accepted(&request, &mut answer, &context);
-    answer
+    let request = Request { persistent: true, method: Method::Post, ..Request::default() };
+    response::accepted(&request, &mut context);
+    context.answers
 }
 
 async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) {

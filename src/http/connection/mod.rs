@@ -26,10 +26,9 @@ pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, buffer_of};
 use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::Decoded;
-use crate::http::h1::fields::{Expectation, Framing};
-use crate::http::h1::head::{HeadSearch, Method};
+use crate::http::h1::head::HeadSearch;
+use crate::http::h1::request::{Expectation, Framing, Method, Request};
 use crate::http::problem::Problem;
-use crate::http::request::Request;
 use crate::http::response::{self, CONTINUE};
 use crate::message::publish::{Publish, Unavailable};
 
@@ -121,13 +120,8 @@ impl Connection {
     }
 
     /// Takes in all that one read has brought, to `input` or to the place of the body, publishes the messages that it
-    /// completes, and appends the answers to `out`.
-    pub fn receive<'i>(
-        &mut self,
-        input: impl Into<Input<'i>>,
-        out: &mut Vec<u8>,
-        context: &mut Context<impl Publish>,
-    ) -> Next {
+    /// completes, and appends the answers to those of the context.
+    pub fn receive<'i>(&mut self, input: impl Into<Input<'i>>, context: &mut Context<impl Publish>) -> Next {
         let input = input.into();
         let mut held = std::mem::take(&mut self.held);
         if let ConnectionState::Buffer(buffered) = &mut self.state
@@ -136,17 +130,17 @@ impl Connection {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let request = buffered.request;
-            self.answer(Input::whole(&buffer_of(body)), request, out, context);
+            self.answer(Input::whole(&buffer_of(body)), request, context);
         }
         if held.is_empty() {
-            self.held = self.run(input, out, context).to_vec();
+            self.held = self.run(input, context).to_vec();
         } else {
             held.extend_from_slice(input.bytes);
-            let left = self.run(Input { bytes: &held, buffer: None }, out, context);
+            let left = self.run(Input { bytes: &held, buffer: None }, context);
             // What is left behind a request gets a buffer of its own size. A head that comes in pieces stays where it is.
             self.held = if left.len() < held.len() { left.to_vec() } else { held };
         }
-        self.next(out)
+        self.next(&context.answers)
     }
 
     /// Returns where a read may put its bytes before the next [`Connection::receive`]: behind the part of a body of
@@ -160,7 +154,7 @@ impl Connection {
 
     /// Closes, and answers a request of which a part has not come: as incomplete where the client has ended its side
     /// (RFC 9112 §8), as too slow where its deadline has passed, and as not published where the gateway ends.
-    pub fn give_up<P>(&mut self, reason: CloseReason, out: &mut Vec<u8>, context: &Context<P>) -> Next {
+    pub fn give_up<P>(&mut self, reason: CloseReason, context: &mut Context<P>) -> Next {
         let unfinished = match &self.state {
             ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
             _ if self.waiting() == Some(Waiting::Head) => Some(("head", Request::unread(&self.held))),
@@ -172,17 +166,16 @@ impl Connection {
                 CloseReason::TimedOut => Problem::Timeout(part),
                 _ => Problem::Unavailable(Unavailable::Stopping),
             };
-            response::problem(&problem, &Request { persistent: false, ..request }, out, context);
+            response::problem(&problem, &Request { persistent: false, ..request }, context);
         }
         self.held = Vec::new();
         self.state = ConnectionState::Closed(reason);
         Next::Close(reason)
     }
 
-    /// Makes the request that is being received the last. Returns whether there is none, and the connection can close.
-    pub fn finish(&mut self) -> bool {
+    /// Makes the request that is being received the last. Where there is none, the next [`Connection::receive`] closes.
+    pub fn finish(&mut self) {
         self.finishing = true;
-        self.waiting().is_none_or(Waiting::is_for_request)
     }
 
     /// Returns how many heads were read; each starts new deadlines.
@@ -205,19 +198,19 @@ impl Connection {
         }
     }
 
-    fn next(&self, out: &[u8]) -> Next {
+    fn next(&self, answers: &[u8]) -> Next {
         match (&self.state, self.waiting()) {
             (ConnectionState::Closed(reason), _) => Next::Close(*reason),
             (_, Some(waiting)) if self.finishing && waiting.is_for_request() => Next::Close(CloseReason::Asked),
-            (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
+            (_, Some(waiting)) if answers.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
             _ => Next::Again,
         }
     }
 
     /// Reads requests until more input is needed, or the answers are to be written. Returns the rest.
-    fn run<'i>(&mut self, mut input: Input<'i>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
+    fn run<'i>(&mut self, mut input: Input<'i>, context: &mut Context<impl Publish>) -> &'i [u8] {
         let mut admitted = None;
-        while out.len() < ANSWER_BYTES && !input.bytes.is_empty() {
+        while context.answers.len() < ANSWER_BYTES && !input.bytes.is_empty() {
             let bytes = input.bytes;
             let rest = match &mut self.state {
                 ConnectionState::Head { empty_line_skipped, .. }
@@ -228,17 +221,17 @@ impl Connection {
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
+                ConnectionState::Head { .. } => self.head(input, &mut admitted, context),
                 ConnectionState::Buffer(buffered) => {
                     let request = buffered.request;
                     let (body, rest) = buffered.read(bytes).unwrap_or_else(|fault| {
                         let (problem, rest) = fault.refusal(context.policy.limits.body_bytes);
-                        self.refuse(&problem, rest, request, out, context);
+                        self.refuse(&problem, rest, request, context);
                         (None, bytes)
                     });
                     match body {
-                        Some(Cow::Borrowed(body)) => self.answer(input.part(body), request, out, context),
-                        Some(Cow::Owned(body)) => self.answer(Input::whole(&buffer_of(body)), request, out, context),
+                        Some(Cow::Borrowed(body)) => self.answer(input.part(body), request, context),
+                        Some(Cow::Owned(body)) => self.answer(Input::whole(&buffer_of(body)), request, context),
                         None => {}
                     }
                     Some(rest)
@@ -267,7 +260,6 @@ impl Connection {
         &mut self,
         input: Input<'i>,
         admitted: &mut Option<(&'i [u8], Request)>,
-        out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> Option<&'i [u8]> {
         let ConnectionState::Head { search, .. } = &mut self.state else { return None };
@@ -276,7 +268,8 @@ impl Connection {
         let read = match repeated {
             None => search.read(input.bytes, context.policy.limits.head_bytes, self.is_unix).map(|read| {
                 let (head, end) = read?;
-                let request = Request::new(&head, &context.policy);
+                let origin = context.policy.origins.position(head.fields.origin);
+                let request = Request { origin, ..head.request };
                 let verdict = admit(&head, context.token.as_ref(), &context.policy);
                 let (head, rest) = split(input.bytes, end);
                 *admitted = verdict.is_ok().then_some((head, request));
@@ -287,23 +280,23 @@ impl Connection {
         let (request, verdict, rest) = match read {
             Ok(read) => read?,
             Err(fault) => {
-                self.refuse(&Problem::Request(fault), BodyReader::EMPTY, Request::unread(input.bytes), out, context);
+                self.refuse(&Problem::Request(fault), BodyReader::EMPTY, Request::unread(input.bytes), context);
                 return None;
             }
         };
         self.requests = self.requests.wrapping_add(1);
-        match verdict {
-            Ok(()) if request.method == Method::Options => {
+        let taken = verdict.and_then(|()| match request.method {
+            Method::Options => {
                 let request = self.go_on(BodyReader::dropping(request.framing), request);
-                response::options(&request, out, context);
-                Some(rest)
+                response::options(&request, context);
+                Ok(rest)
             }
-            Ok(()) => Some(self.message(request, input.part(rest), out, context)),
-            Err(problem) => {
-                self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
-                Some(rest)
-            }
-        }
+            _ => self.message(request, input.part(rest), context),
+        });
+        Some(taken.unwrap_or_else(|problem| {
+            self.refuse(&problem, BodyReader::dropping(request.framing), request, context);
+            rest
+        }))
     }
 
     /// Answers an admitted request whose body is there, or begins to buffer the body. Returns the rest.
@@ -311,59 +304,46 @@ impl Connection {
         &mut self,
         request: Request,
         input: Input<'i>,
-        out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
-    ) -> &'i [u8] {
+    ) -> Result<&'i [u8], Problem> {
         let rest = input.bytes;
         let length = match request.framing {
             Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
             Framing::Chunked => None,
         };
-        let may_fit = length.is_none_or(|bytes| bytes <= context.budget.limit_bytes());
-        let available = if may_fit { context.publisher.available() } else { Err(Unavailable::Buffered) };
-        if let Err(reason) = available {
-            self.refuse(&Problem::Unavailable(reason), BodyReader::dropping(request.framing), request, out, context);
-            return rest;
+        if length.is_some_and(|bytes| bytes > context.budget.limit_bytes()) {
+            return Err(Problem::Unavailable(Unavailable::Buffered));
         }
+        context.publisher.available().map_err(Problem::Unavailable)?;
         // What is whole in one read is not buffered, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
-            self.answer(input.part(body), request, out, context);
-            return rest;
+            self.answer(input.part(body), request, context);
+            return Ok(rest);
         }
-        let Some(buffered) = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget) else {
-            let problem = Problem::Unavailable(Unavailable::Buffered);
-            self.refuse(&problem, BodyReader::dropping(request.framing), request, out, context);
-            return rest;
-        };
+        let buffered = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget);
+        let buffered = buffered.ok_or(Problem::Unavailable(Unavailable::Buffered))?;
         self.state = ConnectionState::Buffer(Box::new(buffered));
         // RFC 9110 §10.1.1: not needed once some of the body has come.
         if request.expectation == Expectation::Continue && rest.is_empty() {
-            out.extend_from_slice(CONTINUE);
+            context.answers.extend_from_slice(CONTINUE);
         }
-        rest
+        Ok(rest)
     }
 
     /// Publishes a whole body if it is a message, and answers.
-    fn answer(&mut self, body: Input<'_>, request: Request, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
+    fn answer(&mut self, body: Input<'_>, request: Request, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(&request);
         let request = Request { persistent: close.is_none(), ..request };
         match context.publish(body) {
-            Ok(()) => response::accepted(&request, out, context),
-            Err(problem) => response::problem(&problem, &request, out, context),
+            Ok(()) => response::accepted(&request, context),
+            Err(problem) => response::problem(&problem, &request, context),
         }
         self.state = close.map_or(START, ConnectionState::Closed);
     }
 
     /// Refuses a request, of whose body `rest` was not read.
     #[cold]
-    fn refuse<P>(
-        &mut self,
-        problem: &Problem,
-        rest: BodyReader,
-        request: Request,
-        out: &mut Vec<u8>,
-        context: &Context<P>,
-    ) {
+    fn refuse<P>(&mut self, problem: &Problem, rest: BodyReader, request: Request, context: &mut Context<P>) {
         let request = if problem.may_go_on() {
             self.go_on(rest, request)
         } else {
@@ -371,7 +351,7 @@ impl Connection {
             self.state = ConnectionState::Closed(reason);
             Request { persistent: false, ..request }
         };
-        response::problem(problem, &request, out, context);
+        response::problem(problem, &request, context);
     }
 
     /// Drops the rest of a body, or closes (RFC 9112 §9.3). Returns the request, which says which.

@@ -37,7 +37,8 @@ fn received(pieces: &[&[u8]]) -> Connection {
     context.token = Token::new("t0ken");
     let mut connection = Connection::default();
     for piece in pieces {
-        connection.receive(*piece, &mut Vec::new(), &mut context);
+        context.answers.clear();
+        connection.receive(*piece, &mut context);
     }
     connection
 }

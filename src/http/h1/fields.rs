@@ -4,30 +4,10 @@ use core::net::Ipv6Addr;
 
 use httparse::Header;
 
-use super::{RequestFault, SyntaxFault, Version, is_tchar, split_once};
+use super::request::{Expectation, Framing, Request, Version};
+use super::{RequestFault, SyntaxFault, is_tchar, split_once};
 
 const PORT_DIGITS: usize = 5;
-
-/// What determines the end of a request's content (RFC 9112 §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// The number of bytes; 0 also if neither field is given (item 7).
-    Length(u64),
-    /// The chunked coding (item 4).
-    Chunked,
-}
-
-/// What an `Expect` asks for (RFC 9110 §10.1.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expectation {
-    /// Nothing.
-    #[default]
-    None,
-    /// `100-continue`.
-    Continue,
-    /// An expectation that cannot be met: 417.
-    Unknown,
-}
 
 /// What the content is, by its `Content-Type` (RFC 9110 §8.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,50 +23,43 @@ pub enum MediaType<'b> {
     Repeated,
 }
 
-/// The fields that the gateway acts on. It ignores all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What fields say that is needed no longer once the head is judged. The rest stands in the [`Request`], and the
+/// gateway ignores all other fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub struct Fields<'b> {
-    pub framing: Framing,
-    /// Whether the connection may carry another request (RFC 9112 §9.3).
-    pub persistent: bool,
     pub media_type: MediaType<'b>,
     /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
-    pub expectation: Expectation,
     /// `Origin` as it was sent: the origin of the page that sends the request (Fetch §3.2).
     pub origin: Option<&'b [u8]>,
-    pub private_network: bool,
-    /// The token of `Authorization: Bearer` (RFC 6750 §2.1); empty where there is none, or more than one
-    /// `Authorization`. Never to be logged.
-    pub bearer: &'b [u8],
+    /// The token of `Authorization: Bearer` (RFC 6750 §2.1); empty where the scheme is another one, or where there is
+    /// more than one `Authorization`. Never to be logged.
+    pub bearer: Option<&'b [u8]>,
 }
 
 impl<'b> Fields<'b> {
-    pub(super) fn read(lines: &[Header<'b>], version: Version, is_unix: bool) -> Result<Self, RequestFault> {
-        let mut reading = FieldsReading::default();
+    /// Reads the fields of a request whose request line was read. Returns it with what they say.
+    pub(super) fn read(lines: &[Header<'b>], request: Request, is_unix: bool) -> Result<(Request, Self), RequestFault> {
+        let mut reading = FieldsReading { request, ..FieldsReading::default() };
         for line in lines {
             reading.line(line.name, line.value)?;
         }
-        reading.finish(version, is_unix)
+        reading.finish(is_unix)
     }
 }
 
 #[derive(Default)]
 struct FieldsReading<'b> {
+    request: Request,
+    fields: Fields<'b>,
     host: Option<&'b [u8]>,
     length: Option<u64>,
     codings: usize,
     /// The place of the first `chunked` among the codings, from 1.
     chunked_at: Option<usize>,
-    media_type: MediaType<'b>,
-    encoded: bool,
     close: bool,
     keep_alive: bool,
-    expectation: Expectation,
-    origin: Option<&'b [u8]>,
-    private_network: bool,
-    bearer: Option<&'b [u8]>,
 }
 
 impl<'b> FieldsReading<'b> {
@@ -97,27 +70,27 @@ impl<'b> FieldsReading<'b> {
         match name.len() {
             4 if is("Host") => once(&mut self.host, value, SyntaxFault::HostRepeated)?,
             6 if is("Expect") => self.expect(value),
-            6 if is("Origin") => self.origin = Some(value),
+            6 if is("Origin") => self.fields.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
-                self.media_type = match self.media_type {
+                self.fields.media_type = match self.fields.media_type {
                     MediaType::Missing if is_json(value) => MediaType::Json,
                     MediaType::Missing => MediaType::Other(value),
                     _ => MediaType::Repeated,
                 };
             }
             13 if is("Authorization") => {
-                let second = self.bearer.is_some();
-                self.bearer = Some(if second { b"" } else { bearer(value) });
+                let second = self.fields.bearer.is_some();
+                self.fields.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
                 once(&mut self.length, content_length(value)?, SyntaxFault::LengthRepeated)?;
             }
             16 if is("Content-Encoding") => {
-                self.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
+                self.fields.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
             }
             17 if is("Transfer-Encoding") => self.transfer_encoding(value)?,
-            38 if is("Access-Control-Request-Private-Network") => self.private_network = value == b"true",
+            38 if is("Access-Control-Request-Private-Network") => self.request.private_network = value == b"true",
             _ => {}
         }
         Ok(())
@@ -134,8 +107,8 @@ impl<'b> FieldsReading<'b> {
     fn expect(&mut self, value: &[u8]) {
         for expectation in list_members(value) {
             let is_known = expectation.eq_ignore_ascii_case(b"100-continue");
-            let can_be_met = is_known && self.expectation != Expectation::Unknown;
-            self.expectation = if can_be_met { Expectation::Continue } else { Expectation::Unknown };
+            let can_be_met = is_known && self.request.expectation != Expectation::Unknown;
+            self.request.expectation = if can_be_met { Expectation::Continue } else { Expectation::Unknown };
         }
     }
 
@@ -160,38 +133,32 @@ impl<'b> FieldsReading<'b> {
         Ok(())
     }
 
-    fn finish(self, version: Version, is_unix: bool) -> Result<Fields<'b>, RequestFault> {
+    fn finish(mut self, is_unix: bool) -> Result<(Request, Fields<'b>), RequestFault> {
+        let is_http11 = self.request.version == Version::Http11;
         match self.host {
-            None if version == Version::Http11 => return Err(SyntaxFault::HostMissing.into()),
+            None if is_http11 => return Err(SyntaxFault::HostMissing.into()),
             Some(b"") if is_unix => {}
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
             Some(host) if !is_authority(host) => return Err(SyntaxFault::HostInvalid.into()),
             _ => {}
         }
-        Ok(Fields {
-            framing: self.framing(version)?,
-            persistent: !self.close && (version == Version::Http11 || self.keep_alive),
-            media_type: self.media_type,
-            encoded: self.encoded,
-            expectation: match (self.expectation, version) {
-                // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
-                (Expectation::Continue, Version::Http10) => Expectation::None,
-                (expectation, _) => expectation,
-            },
-            origin: self.origin,
-            private_network: self.private_network,
-            bearer: self.bearer.unwrap_or_default(),
-        })
+        self.request.framing = self.framing(is_http11)?;
+        self.request.persistent = !self.close && (is_http11 || self.keep_alive);
+        if !is_http11 && self.request.expectation == Expectation::Continue {
+            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
+            self.request.expectation = Expectation::None;
+        }
+        Ok((self.request, self.fields))
     }
 
-    fn framing(&self, version: Version) -> Result<Framing, RequestFault> {
+    fn framing(&self, is_http11: bool) -> Result<Framing, RequestFault> {
         if self.codings == 0 {
             return Ok(Framing::Length(self.length.unwrap_or(0)));
         }
         if self.length.is_some() {
             return Err(SyntaxFault::LengthAndCoding.into());
         }
-        if version == Version::Http10 {
+        if !is_http11 {
             return Err(SyntaxFault::CodingInHttp10.into());
         }
         match self.chunked_at {
@@ -354,8 +321,8 @@ mod tests {
     #[test]
     fn a_field_whose_name_is_as_long_as_a_known_one_is_ignored() {
         let host = Header { name: "Host", value: b"localhost" };
-        fn read<'b>(lines: &[Header<'b>]) -> Result<Fields<'b>, RequestFault> {
-            Fields::read(lines, Version::Http11, false)
+        fn read<'b>(lines: &[Header<'b>]) -> Result<(Request, Fields<'b>), RequestFault> {
+            Fields::read(lines, Request::default(), false)
         }
         let fields = read(&[host]).unwrap();
         for (known, value) in [

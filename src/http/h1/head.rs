@@ -7,7 +7,8 @@ use memchr::memmem;
 use percent_encoding::percent_decode;
 
 use super::fields::{Fields, is_authority};
-use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, split_once};
+use super::request::{Method, Request, Version};
+use super::{RequestFault, SyntaxFault, all_bytes, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with
 /// 414.
@@ -25,41 +26,12 @@ pub(crate) const PROXY: &[u8] = b"PROXY ";
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
 
-/// Methods are case-sensitive (RFC 9110 §9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Delivers a message.
-    Post,
-    /// Asks what is allowed, also as a CORS preflight.
-    Options,
-    /// Not allowed, and answered without content (RFC 9110 §9.3.2).
-    Head,
-    /// Not allowed. What follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
-    Connect,
-    /// Any other method: not allowed.
-    Other,
-}
-
-impl Method {
-    fn parse(method: &[u8]) -> Result<Self, SyntaxFault> {
-        match method {
-            b"POST" => Ok(Self::Post),
-            b"OPTIONS" => Ok(Self::Options),
-            b"HEAD" => Ok(Self::Head),
-            b"CONNECT" => Ok(Self::Connect),
-            _ if !method.is_empty() && method.iter().copied().all(is_tchar) => Ok(Self::Other),
-            _ => Err(SyntaxFault::RequestLine),
-        }
-    }
-}
-
 /// A well-formed head: the end of its message is known, so that the connection may carry another request.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names and types say it")]
 pub struct Head<'b> {
-    pub method: Method,
+    pub request: Request,
     pub target: Target<'b>,
-    pub version: Version,
     pub fields: Fields<'b>,
 }
 
@@ -156,8 +128,9 @@ impl<'b> Head<'b> {
         };
         let read = match line.http1 {
             Some((target, version)) => {
-                let fields = Fields::read(lines, version, is_unix);
-                fields.map(|fields| Self { method: line.method, target, version, fields })
+                let request = Request { method: line.method, version, ..Request::default() };
+                let read = Fields::read(lines, request, is_unix);
+                read.map(|(request, fields)| Self { request, target, fields })
             }
             None => Err(RequestFault::Version),
         };

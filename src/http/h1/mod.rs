@@ -74,15 +74,9 @@
 pub mod chunked;
 pub mod fields;
 pub mod head;
+pub mod request;
 
-/// The minor version of HTTP/1. A minor version above 1 is treated as 1 (RFC 9110 §2.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1
-    Http11,
-}
+use crate::sync::counting::enum_of_rows;
 
 /// Why a request is refused as one of HTTP/1. Where several faults of a head apply, the first of these variants is
 /// answered.
@@ -106,55 +100,37 @@ impl From<SyntaxFault> for RequestFault {
     }
 }
 
-/// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
-/// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "`reason` says what each is")]
-pub enum SyntaxFault {
-    ControlByte,
-    RequestLine,
-    EmptyLines,
-    Proxy,
-    Target,
-    FieldLine,
-    HostMissing,
-    HostRepeated,
-    HostInvalid,
-    LengthAndCoding,
-    LengthRepeated,
-    LengthInvalid,
-    CodingInHttp10,
-    CodingInvalid,
-    ChunkSize,
-    ChunkLine,
-    ChunkEnd,
-    Trailer,
-    Incomplete,
+enum_of_rows! {
+    /// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
+    /// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
+    #[derive(PartialOrd, Ord)]
+    #[expect(missing_docs, reason = "the texts say it")]
+    pub enum SyntaxFault: &'static str => {
+        ControlByte = "the head holds a control byte, or a CR or LF that stands alone",
+        RequestLine = "the request line is not `method target HTTP/1.1`",
+        EmptyLines = "more than one empty line stands before the request line",
+        Proxy = "the PROXY protocol (`send-proxy` of haproxy) is not spoken here",
+        Target = "the request target is not a valid one",
+        FieldLine = "a field line is not `name: value`",
+        HostMissing = "the Host field is missing",
+        HostRepeated = "there is more than one Host field",
+        HostInvalid = "the Host field is not a host with an optional port",
+        LengthAndCoding = "both Content-Length and Transfer-Encoding are given",
+        LengthRepeated = "there is more than one Content-Length",
+        LengthInvalid = "the Content-Length is not a number",
+        CodingInHttp10 = "HTTP/1.0 has no Transfer-Encoding",
+        CodingInvalid = "the Transfer-Encoding is malformed",
+        ChunkSize = "a chunk size is not a hexadecimal number of at most 64 bits",
+        ChunkLine = "a chunk-size line is malformed or too long",
+        ChunkEnd = "a chunk is longer than its size says",
+        Trailer = "the trailer section is malformed or too large",
+        Incomplete = "the connection ended in the middle of the request",
+    }
 }
 
 impl SyntaxFault {
     pub(super) const fn reason(self) -> &'static str {
-        match self {
-            Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
-            Self::RequestLine => "the request line is not `method target HTTP/1.1`",
-            Self::EmptyLines => "more than one empty line stands before the request line",
-            Self::Proxy => "the PROXY protocol (`send-proxy` of haproxy) is not spoken here",
-            Self::Target => "the request target is not a valid one",
-            Self::FieldLine => "a field line is not `name: value`",
-            Self::HostMissing => "the Host field is missing",
-            Self::HostRepeated => "there is more than one Host field",
-            Self::HostInvalid => "the Host field is not a host with an optional port",
-            Self::LengthAndCoding => "both Content-Length and Transfer-Encoding are given",
-            Self::LengthRepeated => "there is more than one Content-Length",
-            Self::LengthInvalid => "the Content-Length is not a number",
-            Self::CodingInHttp10 => "HTTP/1.0 has no Transfer-Encoding",
-            Self::CodingInvalid => "the Transfer-Encoding is malformed",
-            Self::ChunkSize => "a chunk size is not a hexadecimal number of at most 64 bits",
-            Self::ChunkLine => "a chunk-size line is malformed or too long",
-            Self::ChunkEnd => "a chunk is longer than its size says",
-            Self::Trailer => "the trailer section is malformed or too large",
-            Self::Incomplete => "the connection ended in the middle of the request",
-        }
+        self.row()
     }
 }
 

@@ -64,9 +64,9 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
             return Ok(());
         }
         if std::mem::take(&mut first) && is_plain_http(&buffer[..length]) {
-            let context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
-            response::https_only(&buffer[..length], &mut out, &context);
-            return stream.write_all(&out);
+            let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+            response::https_only(&buffer[..length], &mut context);
+            return stream.write_all(&context.answers);
         }
         let received = session.receive(&buffer[..length], &mut request);
         session.flush(&mut out);

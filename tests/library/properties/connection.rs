@@ -74,15 +74,15 @@ impl TestConnection {
         let (mut rest, mut buffer) = (piece, Arc::default());
         while !rest.is_empty() {
             let was = self.end;
-            let mut next = self.step(|connection, out, context| match through {
-                Through::Input => connection.receive(std::mem::take(&mut rest), out, context),
+            let mut next = self.step(|connection, context| match through {
+                Through::Input => connection.receive(std::mem::take(&mut rest), context),
                 Through::BodySpace => {
                     let input = server_read(connection, &mut rest, &mut buffer);
-                    connection.receive(input, out, context)
+                    connection.receive(input, context)
                 }
             });
             while next == Next::Again {
-                next = self.step(|connection, out, context| connection.receive(NOTHING, out, context));
+                next = self.step(|connection, context| connection.receive(NOTHING, context));
             }
             // Whatever comes behind a close is as if it had never come.
             assert!(matches!(was, End::Open(_)) || was == self.end, "{was:?} became {:?}", self.end);
@@ -90,12 +90,12 @@ impl TestConnection {
         self.end
     }
 
-    /// Calls the core once, with an empty buffer for its answers, as the server does it.
-    fn step(&mut self, act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next) -> Next {
-        let mut out = Vec::new();
+    /// Calls the core once, and takes its answers, as the server does it.
+    fn step(&mut self, act: impl FnOnce(&mut Connection, &mut Context<Recorder>) -> Next) -> Next {
         let was_closed = matches!(self.end, End::Closed(_));
         let published = self.published();
-        let next = act(&mut self.connection, &mut out, &mut self.context);
+        let next = act(&mut self.connection, &mut self.context);
+        let mut out = std::mem::take(&mut self.context.answers);
         assert!(!was_closed || (out.is_empty() && self.published() == published));
         self.end = match next {
             Next::Read(waiting) => End::Open(waiting),
@@ -114,11 +114,17 @@ impl TestConnection {
     }
 
     pub(crate) fn end_of_input(&mut self) -> Next {
-        self.step(|connection, out, context| connection.give_up(CloseReason::EndOfInput, out, context))
+        self.step(|connection, context| connection.give_up(CloseReason::EndOfInput, context))
     }
 
     pub(crate) fn time_out(&mut self) -> Next {
-        self.step(|connection, out, context| connection.give_up(CloseReason::TimedOut, out, context))
+        self.step(|connection, context| connection.give_up(CloseReason::TimedOut, context))
+    }
+
+    /// Makes the request that is being received the last. Returns whether there is none, and the connection closes.
+    pub(crate) fn finish(&mut self) -> bool {
+        self.connection.finish();
+        matches!(self.step(|connection, context| connection.receive(NOTHING, context)), Next::Close(_))
     }
 
     fn holds_nothing(&self) -> bool {
@@ -231,7 +237,7 @@ pub(crate) fn connection(input: &[u8]) {
 fn finishing(limits: &Limits, input: &[u8], end: End) {
     let mut connection = TestConnection::new(limits);
     connection.feed(input, Through::Input);
-    if connection.connection.finish() {
+    if connection.finish() {
         return;
     }
     let before = read_answers(&connection.wire).len();

@@ -1,8 +1,8 @@
 //! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader.
 
-use adapter_gateway::http::h1::fields::Framing;
+use adapter_gateway::http::h1::RequestFault;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
-use adapter_gateway::http::h1::{RequestFault, Version};
+use adapter_gateway::http::h1::request::{Framing, Version};
 
 use super::chunks::{is_tchar, take_line};
 use super::ways;
@@ -81,12 +81,12 @@ fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
 
     // RFC 9112 §3.2.
     let hosts = all("host").len();
-    assert!(hosts == 1 || (hosts == 0 && head.version == Version::Http10), "{hosts} hosts");
+    assert!(hosts == 1 || (hosts == 0 && head.request.version == Version::Http10), "{hosts} hosts");
     let (lengths, codings) = (all("content-length"), all("transfer-encoding"));
-    match head.fields.framing {
+    match head.request.framing {
         // RFC 9112 §6.3, items 3 and 4.
         Framing::Chunked => {
-            assert!(lengths.is_empty() && head.version == Version::Http11);
+            assert!(lengths.is_empty() && head.request.version == Version::Http11);
             assert!(matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case(b"chunked")));
         }
         // RFC 9112 §6.3, items 5 to 7.

@@ -116,9 +116,9 @@ fn heads_are_counted() {
 fn the_gateway_stops() {
     for (state, bytes) in states() {
         let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
-        assert_eq!(at(&bytes).connection.finish(), idle, "{state}");
+        assert_eq!(at(&bytes).finish(), idle, "{state}");
     }
-    assert!(at(b"garbage\r\n").connection.finish(), "closed already");
+    assert!(at(b"garbage\r\n").finish(), "closed already");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
     for request in [message, chunks, GET.to_vec()] {
         for cut in 1..request.len() {
             let mut connection = at(&request[..cut]);
-            assert!(!connection.connection.finish());
+            assert!(!connection.finish());
             let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
             assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
             let answers = connection.outcome().answers;
@@ -143,7 +143,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
 fn a_body_that_is_dropped_is_the_last() {
     for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
         let mut connection = at(&states()[9].1);
-        assert!(!connection.connection.finish());
+        assert!(!connection.finish());
         let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
         assert_eq!(end, End::Closed(CloseReason::Asked));
         assert_eq!(statuses(&connection.outcome().answers), expected);
@@ -155,7 +155,7 @@ fn a_body_that_is_dropped_is_the_last() {
 fn a_body_that_finds_no_room_is_answered_with_a_close() {
     let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
     connection.feed(&chunked(b"46\r\n"), Through::Input);
-    assert!(!connection.connection.finish());
+    assert!(!connection.finish());
     assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
     assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }

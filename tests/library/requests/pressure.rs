@@ -13,13 +13,13 @@ use crate::support::compare::assert_same;
 #[test]
 fn answers_stop_at_their_bound_and_go_on() {
     let mut context = Limits::default().context();
-    let (mut connection, mut wire) = (Connection::default(), Vec::new());
-    let (mut calls, mut next) = (0, connection.receive(GET.repeat(2_000).as_slice(), &mut wire, &mut context));
+    let mut connection = Connection::default();
+    let (mut calls, mut next) = (0, connection.receive(GET.repeat(2_000).as_slice(), &mut context));
+    let mut wire = std::mem::take(&mut context.answers);
     while next == Next::Again {
-        let mut out = Vec::new();
-        next = connection.receive(NOTHING, &mut out, &mut context);
-        assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
-        wire.append(&mut out);
+        next = connection.receive(NOTHING, &mut context);
+        assert!(context.answers.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
+        wire.append(&mut context.answers);
         calls += 1;
     }
     assert_eq!(next, Next::Read(Waiting::Another));
@@ -31,12 +31,13 @@ fn answers_stop_at_their_bound_and_go_on() {
 #[test]
 fn a_request_behind_answers_at_their_bound_is_read_next() {
     let mut context = Limits::default().context();
-    let (mut connection, mut out) = (Connection::default(), vec![b'x'; ANSWER_BYTES]);
-    assert_eq!(connection.receive(GET, &mut out, &mut context), Next::Again);
-    assert_eq!(out.len(), ANSWER_BYTES);
-    out.clear();
-    assert_eq!(connection.receive(NOTHING, &mut out, &mut context), Next::Read(Waiting::Another));
-    assert_eq!(read_answers(&out).len(), 1);
+    let mut connection = Connection::default();
+    context.answers = vec![b'x'; ANSWER_BYTES];
+    assert_eq!(connection.receive(GET, &mut context), Next::Again);
+    assert_eq!(context.answers.len(), ANSWER_BYTES);
+    context.answers.clear();
+    assert_eq!(connection.receive(NOTHING, &mut context), Next::Read(Waiting::Another));
+    assert_eq!(read_answers(&context.answers).len(), 1);
 }
 
 #[test]
@@ -102,12 +103,11 @@ fn the_final_place_is_offered_for_a_body_that_has_begun_or_is_long() {
 fn bytes_behind_the_body_in_its_final_place_are_not_lost() {
     let requests = [post(&message_of(1_000)), post(MESSAGE), post(MESSAGE)[..10].to_vec()].concat();
     for first in [200, 500, 1_100] {
-        let (mut context, mut out) = (Limits::default().context(), Vec::new());
-        let mut connection = Connection::default();
-        connection.receive(&requests[..first], &mut out, &mut context);
+        let (mut context, mut connection) = (Limits::default().context(), Connection::default());
+        connection.receive(&requests[..first], &mut context);
         connection.body_space().unwrap().extend_from_slice(&requests[first..]);
-        assert_eq!(connection.receive(NOTHING, &mut out, &mut context), Next::Read(Waiting::Head));
-        let statuses: Vec<_> = read_answers(&out).iter().map(|answer| answer.status).collect();
+        assert_eq!(connection.receive(NOTHING, &mut context), Next::Read(Waiting::Head));
+        let statuses: Vec<_> = read_answers(&context.answers).iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [200, 200], "{first} bytes first");
     }
 }
@@ -151,9 +151,9 @@ fn buffers_are_shared_and_released() {
     let request = post(&message_of(1_000));
     let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
     let mut receive = |connection: &mut Connection, input: &[u8]| {
-        let mut out = Vec::new();
-        connection.receive(input, &mut out, &mut context);
-        read_answers(&out).last().map(|answer| answer.status)
+        context.answers.clear();
+        connection.receive(input, &mut context);
+        read_answers(&context.answers).last().map(|answer| answer.status)
     };
     assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
     assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
@@ -173,17 +173,16 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
     let mut clients: Vec<_> =
         (0..limits::Limits::DEFAULT.buffered_bytes / body_bytes).map(|_| Connection::default()).collect();
     for client in &mut clients {
-        assert_eq!(client.receive(begun, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
+        assert_eq!(client.receive(begun, &mut context), Next::Read(Waiting::Body));
     }
     let message = message_of(40_000);
     // Many clients send the head and the body apart.
     let whole = post(&message);
     let (head, body) = whole.split_at(whole.len() - message.len());
     let mut client = Connection::default();
-    assert_eq!(client.receive(head, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
-    let mut out = Vec::new();
-    client.receive(body, &mut out, &mut context);
-    assert_eq!(read_answers(&out)[0].status, 200);
+    assert_eq!(client.receive(head, &mut context), Next::Read(Waiting::Body));
+    client.receive(body, &mut context);
+    assert_eq!(read_answers(&context.answers)[0].status, 200);
     let in_one_chunk = chunked(&[chunk(&message), LAST_CHUNK.to_vec()].concat());
     let in_chunks = chunked(&[message.chunks(300).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat());
     for (request, status) in [
@@ -193,8 +192,8 @@ fn announced_bodies_do_not_refuse_a_message_that_is_there() {
         (post(&message_of(body_bytes)), 200),
         (begun.to_vec(), 503),
     ] {
-        let mut out = Vec::new();
-        Connection::default().receive(request.as_slice(), &mut out, &mut context);
-        assert_eq!(read_answers(&out).last().map(|answer| answer.status), Some(status));
+        context.answers.clear();
+        Connection::default().receive(request.as_slice(), &mut context);
+        assert_eq!(read_answers(&context.answers).last().map(|answer| answer.status), Some(status));
     }
 }
