@@ -27,7 +27,8 @@ const BUS_DRAIN: Duration = Duration::from_secs(1);
 /// The most of the drain time, and a tenth at most, that is reserved for what follows: the last event is written.
 const END: Duration = Duration::from_millis(100);
 
-/// The time in which connections that are cut off at the end must be closed, and that to remove the files of sockets.
+/// The time in which connections that are cut off at the end must be closed, and that in which files of sockets must be
+/// removed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {
@@ -96,7 +97,7 @@ impl Components {
             () = async {
                 if let Some(listening) = listening {
                     listening.end_backlog();
-                    remove_in_time(move || listening.remove_files()).await;
+                    remove_in_time(Box::new(move || listening.remove_files())).await;
                 }
                 self.workers.drain(deadline - for_bus).await;
                 self.bus.close(deadline.saturating_duration_since(Instant::now()));
@@ -108,14 +109,14 @@ impl Components {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
         // A thread that still runs is left behind: libzmq has no call that interrupts another one.
         self.bus.stop(Duration::ZERO);
-        remove_in_time(remove_files).await;
+        remove_in_time(Box::new(remove_files)).await;
         (self.stats(), was_interrupted)
     }
 }
 
 /// Removes files of Unix sockets. Their folder may not answer, so a thread of its own does so, and this waits for it for
-/// [`CUT_OFF_TIMEOUT`] at most.
-pub(super) async fn remove_in_time(remove: impl FnOnce() + Send + 'static) {
+/// [`CUT_OFF_TIMEOUT`] at most. The function is boxed, so that the program has this code once.
+pub(super) async fn remove_in_time(remove: Box<dyn FnOnce() + Send>) {
     if let Ok(removed) = on_thread("files", remove) {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, removed).await;
     }

@@ -73,7 +73,7 @@ pub(crate) fn run(
                 }
             }
         }
-        remove_in_time(remove_files).await;
+        remove_in_time(Box::new(remove_files)).await;
         emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
         Ok(())
     })
@@ -114,7 +114,7 @@ impl Gateway {
         let components = match Components::start(&config, on_bus, &emit, &ready, &note_unknown).await {
             Ok(components) => components,
             Err(failure) => {
-                remove_in_time(remove_files).await;
+                remove_in_time(Box::new(remove_files)).await;
                 return Err(failure);
             }
         };

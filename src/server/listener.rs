@@ -1,7 +1,7 @@
 //! Listening sockets, which the workers share.
 //!
-//! `TCP_DEFER_ACCEPT` would hide a client that sends nothing from deadlines, limits and counters. `TCP_QUICKACK`
-//! changes nothing, since the answer goes out at once and carries the acknowledgement.
+//! `TCP_DEFER_ACCEPT` would hide a client that sends nothing from deadlines, limits and counters. `TCP_QUICKACK` is set
+//! where a connection waits for the rest of a request: an answer carries the acknowledgement itself.
 
 use std::fmt;
 use std::io;
