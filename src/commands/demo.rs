@@ -41,7 +41,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
             Failure::configuration(format_args!("{}: {error}; TMPDIR names another place", directory.display()))
         })?;
         // Clients connect to these addresses. An unspecified one is no name.
-        let names = config.tcp_addresses().filter_map(|address| address.ip().to_string().parse().ok()).collect();
+        let names = config.tcp_addresses().iter().filter_map(|address| address.ip().to_string().parse().ok()).collect();
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names };
         ca_file = certificate.trust_anchor();
         config.certificate = Some(certificate);

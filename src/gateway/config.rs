@@ -55,20 +55,23 @@ pub(crate) struct GatewayConfig {
 
 impl GatewayConfig {
     pub(crate) fn has_tcp(&self) -> bool {
-        self.tcp_addresses().next().is_some()
+        !self.tcp_addresses().is_empty()
     }
 
     /// Returns the addresses that it is to listen on, and those of inherited sockets.
-    pub(crate) fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        let own = self.listen.iter().flat_map(|target| match target {
-            ListenTarget::Addresses(addresses) => addresses.as_slice(),
-            ListenTarget::Path(_) => &[],
-        });
-        let inherited = self.server.inherited.iter().filter_map(|socket| match socket.address {
-            BoundAddress::Tcp(address) => Some(address),
-            BoundAddress::Unix(_) => None,
-        });
-        own.copied().chain(inherited)
+    pub(crate) fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        let mut found = Vec::new();
+        for target in &self.listen {
+            if let ListenTarget::Addresses(addresses) = target {
+                found.extend_from_slice(addresses);
+            }
+        }
+        for socket in &self.server.inherited {
+            if let BoundAddress::Tcp(address) = socket.address {
+                found.push(address);
+            }
+        }
+        found
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it between peers of the bus and

@@ -76,13 +76,14 @@ fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::
     let mut provider = ring::default_provider();
     // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it
     // encrypts.
-    provider.cipher_suites.sort_by_key(|suite| {
+    let (sha_256, others): (Vec<_>, Vec<_>) = provider.cipher_suites.into_iter().partition(|suite| {
         let hash = match suite {
             SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
             SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider,
         };
-        hash.algorithm() != HashAlgorithm::SHA256
+        hash.algorithm() == HashAlgorithm::SHA256
     });
+    provider.cipher_suites = [sha_256, others].concat();
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()

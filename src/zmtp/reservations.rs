@@ -130,12 +130,10 @@ impl Reservations {
             }
             *window = Window { slow_before: slow_windows, ..Window::default() };
         }
-        slow.sort_unstable();
         let mut late = Vec::new();
-        for (_, publisher) in slow {
-            if self.waiting.is_empty() {
-                break;
-            }
+        while let Some(slowest) = slow.iter().min().copied().filter(|_| !self.waiting.is_empty()) {
+            slow.retain(|it| *it != slowest);
+            let (_, publisher) = slowest;
             self.release(publisher);
             late.push(publisher);
         }

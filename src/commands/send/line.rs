@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 /// The bytes of one read of standard input.
 const READ_BYTES: usize = 64 * 1024;
@@ -23,7 +22,8 @@ pub(super) fn content_of_line(line: &[u8]) -> Result<Vec<u8>, String> {
 pub(super) fn content(topic: &str, payload: &str) -> Result<Vec<u8>, String> {
     // More than one value would become another message.
     serde_json::from_str::<IgnoredAny>(payload).map_err(|error| format!("the payload is no JSON: {error}"))?;
-    Ok(format!(r#"{{"topic":{},"payload":{payload}}}"#, Value::from(topic)).into_bytes())
+    let topic = serde_json::to_string(topic).map_err(|error| error.to_string())?;
+    Ok(format!(r#"{{"topic":{topic},"payload":{payload}}}"#).into_bytes())
 }
 
 /// Undoes what `listen` does to the topics that it prints.
