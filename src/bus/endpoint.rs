@@ -79,10 +79,7 @@ impl Endpoint {
     /// Returns whether the host has to be looked up: a name, or an address with a zone. libzmq as the `zmq-sys` crate
     /// builds it takes a zone by number alone.
     pub(super) fn is_named(&self) -> bool {
-        match self.place() {
-            Location::Tcp(address) => address.contains('%') || self.numeric().is_none(),
-            Location::Ipc(_) => false,
-        }
+        matches!(self.place(), Location::Tcp(address) if address.contains('%') || self.numeric().is_none())
     }
 
     pub(super) fn place(&self) -> Location<'_> {

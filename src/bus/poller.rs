@@ -41,13 +41,6 @@ impl Waker {
         // The write fails only if the counter is at its limit, and then the descriptor is readable all the same.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
-
-    /// Returns how often it was set since the last call.
-    pub fn clear(&self) -> u64 {
-        let mut count = [0; 8];
-        // The read fails if the counter is 0, since it would block.
-        rustix::io::read(&self.0, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
-    }
 }
 
 impl AsFd for Waker {
