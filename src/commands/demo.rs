@@ -40,7 +40,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory).map_err(|error| {
             Failure::configuration(format_args!("{}: {error}; TMPDIR names another place", directory.display()))
         })?;
-        // Clients connect to these addresses. An unspecified one is no name.
+        // Clients connect to these addresses. A certificate cannot name an unspecified one.
         let names = config.tcp_addresses().iter().filter_map(|address| address.ip().to_string().parse().ok()).collect();
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names };
         ca_file = certificate.trust_anchor();
@@ -103,7 +103,7 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
 
 /// Returns the text that is printed once the gateway is ready, for a terminal in any directory.
 fn welcome(url: &str, socket: Option<&Path>, token: &str, ca_file: Option<&Path>) -> String {
-    // At an unspecified address, the gateway listens on each of the host.
+    // An unspecified address stands for each address of the host, and clients cannot connect to it everywhere.
     let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let place = socket.map(|path| format!(" on {}", absolute(path).unwrap_or_else(|_| path.into()).display()));
     let place = place.unwrap_or_default();

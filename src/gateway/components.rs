@@ -27,8 +27,7 @@ const BUS_DRAIN: Duration = Duration::from_secs(1);
 /// The most of the drain time, and a tenth at most, that is reserved for what follows: the last event is written.
 const END: Duration = Duration::from_millis(100);
 
-/// The time in which connections that are cut off at the end must be closed, and that in which files of sockets must be
-/// removed.
+/// The longest wait for the connections that are cut off at the end, and for each removal of files of sockets.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {

@@ -21,7 +21,7 @@ pub(crate) trait WaitingLines: Send + 'static {
     fn record_lost(&mut self) {}
 }
 
-/// Shared by the thread that writes and those that add lines, who hold the lock for a few instructions.
+/// Shared by the thread that writes and those that add lines, who hold the lock while they count what waits.
 #[derive(Debug)]
 pub(crate) struct StreamWriter<L> {
     state: Mutex<WriterState<L>>,

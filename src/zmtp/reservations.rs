@@ -5,7 +5,7 @@
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
 //! is left unread, so that no publisher is late because others are read first. Publishers that share a link often pause
-//! for a second, so one that does goes only if nobody has got a reservation meanwhile, or if it does so again and again.
+//! for a second. So a slow one goes only if nobody got a reservation in that second, or after [`SLOW_WINDOWS`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -23,7 +23,7 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// The bytes that a publisher with a reservation must send in each window while somebody waits.
 pub const WINDOW_BYTES: usize = 128_000;
 
-/// The windows in a row in which a publisher sends less, after which it goes also where it holds nobody up.
+/// The number of slow windows in a row after which a publisher goes even if others get reservations meanwhile.
 pub const SLOW_WINDOWS: u32 = 4;
 
 /// The long messages that have begun to arrive, and what they reserve.
@@ -52,7 +52,7 @@ struct LongMessage {
 struct Window {
     bytes: usize,
     time: Duration,
-    /// The windows in a row before this one in which too little came.
+    /// The number of windows in a row before this one in which too little came.
     slow_before: u32,
     /// The time from the last look to the next one counts.
     counts: bool,
