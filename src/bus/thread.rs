@@ -16,7 +16,7 @@ use super::inbox::{Inbox, Notices, PostedMessage};
 use super::link::{Dialled, LinkStatus};
 use super::poller::{Clock, Poller, WaitEnd};
 use crate::sys::log::log;
-use crate::sys::memory::{Holder, MEMORY};
+use crate::sys::memory::MEMORY;
 use crate::sys::process::schedule_as_batch;
 use crate::zmtp::Exchange;
 
@@ -194,7 +194,7 @@ impl BusThread {
     fn note_held(&self) {
         let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished_bytes);
         let held_bytes = || self.notices.bytes + self.exchange.held_bytes() + unfinished_bytes;
-        MEMORY.note_held(Holder::Bus, held_bytes);
+        MEMORY.note_held(&MEMORY.bus, held_bytes);
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.

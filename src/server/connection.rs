@@ -16,7 +16,7 @@ use crate::http::{Connection, Context, Input, response};
 use crate::server::shared::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
-use crate::sys::memory::{Holder, MEMORY};
+use crate::sys::memory::MEMORY;
 use crate::tls::session::Acceptor;
 
 /// The listening socket that a connection came through.
@@ -99,7 +99,7 @@ pub(crate) fn run<S: Stream>(
         }
         // A body that has not come whole is given back with its task.
         drop(task);
-        MEMORY.note_held(Holder::Bodies, || worker.core_now().budget.held_bytes());
+        MEMORY.note_held(&MEMORY.bodies, || worker.core_now().budget.held_bytes());
     }
 }
 
@@ -225,7 +225,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut context = self.worker.core_now();
         context.answers.clear();
         let next = act(&mut self.connection, &mut context);
-        MEMORY.note_held(Holder::Bodies, || context.budget.held_bytes());
+        MEMORY.note_held(&MEMORY.bodies, || context.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
         }

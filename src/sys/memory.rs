@@ -24,20 +24,13 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 pub(crate) static MEMORY: Memory = Memory::new();
 
-/// Who holds memory, which is counted nowhere else.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Holder {
-    /// The connections, in bodies that are on their way.
-    Bodies,
-    /// The bus thread, in messages and subscriptions.
-    Bus,
-    /// libzmq, in buffers that were lent to it.
-    Libzmq,
-}
-
 pub(crate) struct Memory {
-    /// What each holder has noted: bodies, bus, libzmq.
-    noted_bytes: [AtomicUsize; 3],
+    /// What is held by the connections, in bodies that are on their way; in bytes, as it was noted last.
+    pub(crate) bodies: AtomicUsize,
+    /// The same of the bus thread, in messages and subscriptions.
+    pub(crate) bus: AtomicUsize,
+    /// The same of libzmq, in buffers that were lent to it.
+    libzmq: AtomicUsize,
     lent_bytes: AtomicUsize,
     /// The greatest sum of what the holders held since the window began.
     window_bytes: AtomicUsize,
@@ -48,21 +41,17 @@ impl Memory {
     const fn new() -> Self {
         const { assert!(3 * STEP_BYTES < MUCH_BYTES / 2) };
         Self {
-            noted_bytes: [const { AtomicUsize::new(0) }; 3],
+            bodies: AtomicUsize::new(0),
+            bus: AtomicUsize::new(0),
+            libzmq: AtomicUsize::new(0),
             lent_bytes: AtomicUsize::new(0),
             window_bytes: AtomicUsize::new(0),
             changed: Notify::const_new(),
         }
     }
 
-    /// Takes note of how many bytes a holder holds. The call costs a comparison while that changes little.
-    pub(crate) fn note_held(&self, holder: Holder, held_bytes: impl Fn() -> usize) {
-        let [bodies, bus, libzmq] = &self.noted_bytes;
-        let noted_bytes = match holder {
-            Holder::Bodies => bodies,
-            Holder::Bus => bus,
-            Holder::Libzmq => libzmq,
-        };
+    /// Takes note of how many bytes one of the holders holds. The call costs a comparison while that changes little.
+    pub(crate) fn note_held(&self, noted_bytes: &AtomicUsize, held_bytes: impl Fn() -> usize) {
         // Several threads may note the same holder, and the last one to store must not store what is no longer true.
         loop {
             let bytes = held_bytes();
@@ -78,17 +67,17 @@ impl Memory {
     /// Takes note that a buffer of so many bytes is lent to libzmq.
     pub(crate) fn note_lent(&self, bytes: usize) {
         self.lent_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.note_held(Holder::Libzmq, || self.lent_bytes.load(Ordering::SeqCst));
+        self.note_held(&self.libzmq, || self.lent_bytes.load(Ordering::SeqCst));
     }
 
     /// Takes note that libzmq has given back such a buffer.
     pub(crate) fn note_returned(&self, bytes: usize) {
         self.lent_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        self.note_held(Holder::Libzmq, || self.lent_bytes.load(Ordering::SeqCst));
+        self.note_held(&self.libzmq, || self.lent_bytes.load(Ordering::SeqCst));
     }
 
     fn held_bytes(&self) -> usize {
-        self.noted_bytes.iter().map(|bytes| bytes.load(Ordering::SeqCst)).sum()
+        [&self.bodies, &self.bus, &self.libzmq].map(|bytes| bytes.load(Ordering::SeqCst)).iter().sum()
     }
 
     /// Ends a window. Returns whether much less was held in it than in the one at the peak, which it replaces then.
@@ -147,8 +136,8 @@ mod tests {
         .enumerate()
         {
             for &(bus_mib, bodies_mib) in held_mib {
-                memory.note_held(Holder::Bus, || bus_mib * MIB);
-                memory.note_held(Holder::Bodies, || bodies_mib * MIB);
+                memory.note_held(&memory.bus, || bus_mib * MIB);
+                memory.note_held(&memory.bodies, || bodies_mib * MIB);
             }
             assert_eq!(memory.has_fallen(&mut peak_bytes), is_returned, "window {window}");
         }
