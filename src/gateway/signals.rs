@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -16,7 +17,7 @@ use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
 use crate::sys::log::log;
 use crate::sys::or_never;
-use crate::sys::process::{ParentEnd, is_ignored};
+use crate::sys::process::{is_ignored, parent_end};
 use crate::sys::timed_join::on_thread;
 
 /// The bytes of standard input that are read without a pause. A parent that writes to it at all writes less.
@@ -29,7 +30,8 @@ const STDIN_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Signals {
     /// The signals that the process handles (signal(7)), and what each asks for. The first two are SIGTERM and SIGINT.
     actions: Vec<(Signal, SignalAction)>,
-    parent: Option<ParentEnd>,
+    /// It becomes readable when the parent has ended.
+    parent: Option<AsyncFd<OwnedFd>>,
     /// Resolves when standard input has ended.
     stdin: Option<oneshot::Receiver<()>>,
 }
@@ -49,7 +51,7 @@ impl Signals {
     /// the process ignores it.
     pub(super) fn install(config: &GatewayConfig) -> Result<Self, Failure> {
         // The parent may end at any time, so it is watched first.
-        let parent = config.watch_parent.then(ParentEnd::watch).transpose();
+        let parent = config.watch_parent.then(parent_end).transpose();
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;
         let stdin = config.watch_stdin.then(|| on_thread("stdin", || read_to_end(&io::stdin()))).transpose();
         let stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
@@ -80,7 +82,7 @@ impl Signals {
         let action = tokio::select! {
             action = next_of(actions, usize::MAX) => action,
             _ = or_never(stdin.as_mut()) => stop_after("stdin"),
-            () = or_never(parent.as_ref().map(ParentEnd::reached)) => stop_after("the parent"),
+            _ = or_never(parent.as_ref().map(AsyncFd::readable)) => stop_after("the parent"),
         };
         if action == SignalAction::Stop {
             // The end of the parent is no second request.

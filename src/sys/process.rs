@@ -85,36 +85,18 @@ pub(crate) fn check_free_descriptors(count: u64) -> io::Result<()> {
     Ok(opened.map(drop)?)
 }
 
-/// The end of the process that started this one (`--watch-parent`), whoever else holds its pipes.
-pub(crate) struct ParentEnd {
-    /// `None` if the parent had ended before.
-    parent: Option<AsyncFd<OwnedFd>>,
-}
-
-impl ParentEnd {
-    /// Begins to watch the parent, on the runtime that this is called in. Fails if the parent is in another PID
-    /// namespace.
-    pub(crate) fn watch() -> io::Result<Self> {
-        let parent = getppid().ok_or_else(|| io::Error::other("the parent process is in another PID namespace"))?;
-        let pidfd = match pidfd_open(parent, PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
-            Err(Errno::SRCH) => return Ok(Self { parent: None }),
-            Err(error) => return Err(error.into()),
-        };
+/// Returns a descriptor that becomes readable when the process that started this one has ended (`--watch-parent`),
+/// whoever else holds its pipes. Fails if that process is in another PID namespace.
+pub(crate) fn parent_end() -> io::Result<AsyncFd<OwnedFd>> {
+    let parent = getppid().ok_or_else(|| io::Error::other("the parent process is in another PID namespace"))?;
+    let end = match pidfd_open(parent, PidfdFlags::empty()) {
         // If the parent ended before the descriptor was open, its number may belong to another process now.
-        if getppid() != Some(parent) || is_adoptive(parent) {
-            return Ok(Self { parent: None });
-        }
-        Ok(Self { parent: Some(registered(pidfd, Interest::READABLE)?) })
-    }
-
-    /// Waits until the parent has ended. Cancel-safe.
-    pub(crate) async fn reached(&self) {
-        if let Some(parent) = &self.parent {
-            // An error means that the runtime ends, and with it the task that waits here.
-            let _ = parent.readable().await;
-        }
-    }
+        Ok(pidfd) if getppid() == Some(parent) && !is_adoptive(parent) => pidfd,
+        // It has ended already, and so this one is readable.
+        Ok(_) | Err(Errno::SRCH) => eventfd(1, EventfdFlags::CLOEXEC)?,
+        Err(error) => return Err(error.into()),
+    };
+    registered(end, Interest::READABLE)
 }
 
 /// Returns whether this parent has adopted the process. A process inherits the session of the one that starts it, so an
