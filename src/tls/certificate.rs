@@ -89,33 +89,19 @@ pub struct MadeCertificate {
     pub reason: Option<String>,
 }
 
-pub(super) fn not_yet_valid(path: &Path, from: SystemTime) -> String {
-    let (path, from) = (path.display(), date(from));
-    format!("{path}: the certificate is not valid before {from}, by the clock of this computer")
-}
-
 /// HTTP has no dates before 1970.
 fn date(time: SystemTime) -> HttpDate {
     time.max(SystemTime::UNIX_EPOCH).into()
 }
 
-/// An expired certificate is loaded with a notice, since its owner may have clients that accept it.
-pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
-    let (identity, content) = read_pair(certificate, key)?;
-    let (from, not_after) = content.map(|content| content.validity.into_inner()).unzip();
-    let mut warnings = exposures(key, "the private key");
-    warnings.extend(from.filter(|from| now < *from).map(|from| not_yet_valid(certificate, from)));
-    let expired = |end| format!("{}: the certificate expired on {}", certificate.display(), date(end));
-    warnings.extend(not_after.filter(|end| now > *end).map(expired));
-    Ok(LoadedCertificate { identity: Arc::new(identity), not_after, warnings, made: None, not_renewed: None })
-}
-
-/// Reads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
-/// first certificate says, if that can be read.
-pub(super) fn read_pair(
+/// Loads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
+/// first certificate says, if that can be read. One that has expired or is not valid yet is loaded with a warning, since
+/// its owner may have clients that accept it, and the clock may be wrong.
+pub(super) fn load(
     certificate: &Path,
     key: &Path,
-) -> Result<(CertifiedKey, Option<CertificateContent>), CertificateError> {
+    now: SystemTime,
+) -> Result<(LoadedCertificate, Option<CertificateContent>), CertificateError> {
     let in_certificate = |reason| CertificateError::of_content(certificate, reason);
     let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
@@ -127,15 +113,28 @@ pub(super) fn read_pair(
              bits, ECDSA P-256, ECDSA P-384 and Ed25519",
         )
     })?;
-    let pair = CertifiedKey::new(chain, signing);
-    pair.keys_match().map_err(|error| match error {
+    let identity = CertifiedKey::new(chain, signing);
+    identity.keys_match().map_err(|error| match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             in_key(&format!("the private key does not match the first certificate of {}", certificate.display()))
         }
         _ => malformed(certificate),
     })?;
-    let content = pair.cert.first().and_then(|leaf| parse(leaf).ok());
-    Ok((pair, content))
+    let content = identity.cert.first().and_then(|leaf| parse(leaf).ok());
+    let mut warnings = exposures(key, "the private key");
+    if let Some(CertificateContent { validity, .. }) = &content {
+        let (path, from, end) = (certificate.display(), *validity.start(), *validity.end());
+        if now < from {
+            let from = date(from);
+            warnings.push(format!("{path}: the certificate is not valid before {from}, by the clock of this computer"));
+        }
+        if now > end {
+            warnings.push(format!("{path}: the certificate expired on {}", date(end)));
+        }
+    }
+    let not_after = content.as_ref().map(|content| *content.validity.end());
+    let identity = Arc::new(identity);
+    Ok((LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None }, content))
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {

@@ -10,12 +10,11 @@ use std::time::SystemTime;
 
 use super::certificate::{
     self, CertificateContent, CertificateError, CertificateName, LoadedCertificate, MadeCertificate, malformed,
-    not_yet_valid, read_pair,
 };
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
 use crate::sys::retry::lock_directory;
-use crate::sys::secret_file::{exposures, open_mode};
+use crate::sys::secret_file::open_mode;
 
 /// The certificate of the gateway, then that of its authority.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
@@ -64,7 +63,7 @@ impl CertificateSource {
     /// usable pair as it is. After an error, a certificate that was loaded before may still be served.
     pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
         match self {
-            Self::Files { certificate, key } => certificate::load(certificate, key, now),
+            Self::Files { certificate, key } => Ok(certificate::load(certificate, key, now)?.0),
             Self::SelfSigned { directory, names } => load_self_signed(directory, names, now),
         }
     }
@@ -95,10 +94,8 @@ impl CertificateSource {
 
     /// The file that clients can be made to trust; `None` where they may trust the certificate already.
     pub fn trust_anchor(&self) -> Option<PathBuf> {
-        match self {
-            Self::Files { .. } => None,
-            Self::SelfSigned { directory, .. } => Some(directory.join(CERTIFICATE_FILE)),
-        }
+        let [certificate, _key] = self.files();
+        matches!(self, Self::SelfSigned { .. }).then_some(certificate)
     }
 }
 
@@ -171,7 +168,7 @@ enum Found {
 
 fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    let (mut loaded, CertificateContent { validity, names }) = match read(directory) {
+    let (loaded, CertificateContent { validity, names }) = match read(directory, now) {
         Ok(pair) => pair,
         Err(error) if error.is_replaceable => {
             let reason = (certificate.exists() || key.exists()).then(|| error.to_string());
@@ -180,13 +177,11 @@ fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result
         Err(error) => return Err(error),
     };
     let missing: Vec<_> = wanted.iter().filter(|name| !names.contains(name)).map(ToString::to_string).collect();
+    let renew_at = validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH);
     let reason = if !missing.is_empty() {
         format!("the last one does not name {}", missing.join(", "))
-    } else if now < *validity.start() {
-        // People trust the pair, and the clock is wrong.
-        loaded.warnings.push(not_yet_valid(&certificate, *validity.start()));
-        return Ok(Found::Usable(loaded));
-    } else if now >= validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH) {
+    // People trust one that is not valid yet, and the clock is wrong.
+    } else if now >= renew_at && now >= *validity.start() {
         format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400)
     } else {
         return Ok(Found::Usable(loaded));
@@ -217,19 +212,16 @@ fn make_pair(
     let published = drafts.into_iter().try_for_each(Draft::publish);
     let synced = published.and_then(|()| File::open(directory)?.sync_all());
     synced.map_err(CertificateError::unwritable(directory))?;
-    let (mut loaded, _) = read(directory)?;
+    let (mut loaded, _) = read(directory, now)?;
     loaded.made = Some(MadeCertificate { reason });
     Ok(loaded)
 }
 
-fn read(directory: &Path) -> Result<(LoadedCertificate, CertificateContent), CertificateError> {
+fn read(directory: &Path, now: SystemTime) -> Result<(LoadedCertificate, CertificateContent), CertificateError> {
     let [certificate, key] = pair_in(directory);
-    let (mut identity, content) = read_pair(&certificate, &key)?;
-    let content = content.ok_or_else(|| malformed(&certificate))?;
-    let not_after = Some(*content.validity.end());
+    let (mut loaded, content) = certificate::load(&certificate, &key, now)?;
     // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the
     // name constraints that authorities had before, even where it verifies nothing.
-    identity.cert.truncate(1);
-    let (identity, warnings) = (Arc::new(identity), exposures(&key, "the private key"));
-    Ok((LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None }, content))
+    Arc::make_mut(&mut loaded.identity).cert.truncate(1);
+    Ok((loaded, content.ok_or_else(|| malformed(&certificate))?))
 }

@@ -41,7 +41,7 @@ impl GivenFiles {
     }
 
     fn load(&self) -> Result<LoadedCertificate, CertificateError> {
-        load(&self.certificate, &self.key, SystemTime::now())
+        Ok(load(&self.certificate, &self.key, SystemTime::now())?.0)
     }
 }
 
@@ -145,7 +145,7 @@ fn a_file_that_cannot_be_read_is_reported_in_the_words_of_the_system() {
     fs::create_dir(&files.key).unwrap();
     assert_eq!(files.load().unwrap_err().to_string(), format!("{}: not a regular file", files.key.display()));
     let endless = load(Path::new("/dev/zero"), &files.key, SystemTime::now());
-    assert_eq!(endless.unwrap_err().to_string(), "/dev/zero: not a regular file");
+    assert_eq!(endless.map(drop).unwrap_err().to_string(), "/dev/zero: not a regular file");
     fs::File::create(&files.certificate).unwrap().set_len(MAX_FILE_BYTES as u64 + 1).unwrap();
     assert!(files.load().unwrap_err().to_string().ends_with("server.crt: the file is larger than 1 MiB"));
 }
@@ -166,7 +166,7 @@ fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_warning() {
     let now = SystemTime::now();
     load_self_signed(directory.path(), &[], now).unwrap();
     let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
-    let warnings = |at| load(&certificate, &key, at).unwrap().warnings;
+    let warnings = |at| load(&certificate, &key, at).unwrap().0.warnings;
     assert_eq!(warnings(now), Vec::<String>::new());
     let before = now - Duration::from_secs(2 * 86_400);
     let [warning] = <[String; 1]>::try_from(warnings(before)).unwrap();
