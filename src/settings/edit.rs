@@ -49,27 +49,19 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
 /// Returns the place of the value that the last binding of a name gives it, if a statement of the module assigns it to
 /// the name alone.
 fn last_value(name: &str, module: &[Stmt]) -> Option<TextRange> {
-    for statement in module.iter().rev() {
-        let assigned = match statement {
-            Stmt::Assign(assign) => {
-                assign.targets.first().filter(|_| assign.targets.len() == 1).zip(Some(&assign.value))
-            }
-            // An annotation without a value binds nothing.
-            Stmt::AnnAssign(assign) if assign.value.is_none() => continue,
-            Stmt::AnnAssign(assign) => Some(&*assign.target).zip(assign.value.as_ref()),
-            _ => None,
-        };
-        let is_name = |target: &Expr| target.as_name_expr().is_some_and(|target| target.id == *name);
-        if let Some((_, value)) = assigned.filter(|(target, _)| is_name(target)) {
-            return Some(value.range());
-        }
-        let mut binding = Binding { name, is_found: false };
+    let mut binding = Binding { name, is_found: false };
+    // An annotation without a value binds nothing.
+    let is_bare = |it: &&Stmt| it.as_ann_assign_stmt().is_some_and(|annotated| annotated.value.is_none());
+    let last = module.iter().rev().filter(|statement| !is_bare(statement)).find(|statement| {
         binding.visit_stmt(statement);
-        if binding.is_found {
-            return None;
-        }
-    }
-    None
+        binding.is_found
+    })?;
+    let (target, value) = match last {
+        Stmt::Assign(assign) if assign.targets.len() == 1 => (assign.targets.first()?, &assign.value),
+        Stmt::AnnAssign(assign) => (&*assign.target, assign.value.as_ref()?),
+        _ => return None,
+    };
+    target.as_name_expr().filter(|target| target.id == *name).map(|_| value.range())
 }
 
 /// Finds whether a statement may bind a name. What a function, a class or an object has under the same name counts too.

@@ -102,20 +102,6 @@ impl Nesting {
 
 /// Returns whether a token does not nest. All others count, also in a wrong place: the parser recovers from errors.
 fn is_operand(kind: TokenKind) -> bool {
-    kind.is_trivia()
-        || kind.is_singleton()
-        || kind.is_interpolated_string_end()
-        || matches!(
-            kind,
-            TokenKind::Name
-                | TokenKind::Int
-                | TokenKind::Float
-                | TokenKind::Complex
-                | TokenKind::String
-                | TokenKind::FStringStart
-                | TokenKind::FStringMiddle
-                | TokenKind::TStringStart
-                | TokenKind::TStringMiddle
-                | TokenKind::Ellipsis
-        )
+    // The pinned crate declares names, numbers and strings first.
+    kind <= TokenKind::TStringEnd || kind == TokenKind::Ellipsis || kind.is_singleton() || kind.is_trivia()
 }
