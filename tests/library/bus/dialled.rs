@@ -9,7 +9,7 @@ use adapter_gateway::bus::{BusEvent, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, Running, TOPIC, connecting, number_in, receive, start};
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, bound_socket, eventually};
 
 /// Four producers publish as fast as they can until the bus stops.
 #[test]
@@ -83,9 +83,7 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
 
 #[test]
 fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
-    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
-    socket.bind("tcp://127.0.0.1:*").unwrap();
-    let url = socket.get_last_endpoint().unwrap().unwrap();
+    let (_hub, url) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
     let started = Instant::now();
     let running = start(connecting(&[&url]));
     let event = running.events.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("Connected did not come: {error}"));

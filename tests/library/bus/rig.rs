@@ -9,7 +9,7 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Pub
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::terms::limits::Limits;
 
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, eventually, socket};
 
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
@@ -39,14 +39,12 @@ impl Hub {
 
 /// Returns a socket that takes few messages while nobody reads, unless `receive_hwm` is 0.
 pub(crate) fn subscribed(receive_hwm: i32) -> zmq::Socket {
-    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+    let socket = socket(zmq::SUB);
     socket.set_rcvhwm(receive_hwm).unwrap();
     if receive_hwm > 0 {
         // A small buffer in the kernel, so that the bus stalls after few messages.
         socket.set_rcvbuf(4_096).unwrap();
     }
-    socket.set_linger(0).unwrap();
-    socket.set_subscribe(b"").unwrap();
     socket
 }
 

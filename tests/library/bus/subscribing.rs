@@ -44,18 +44,6 @@ fn a_message_of_another_shape_is_reported() {
     });
 }
 
-#[test]
-fn a_subscriber_of_two_hubs_receives_from_both() {
-    let hubs = [hub(100), hub(100)];
-    let endpoints = hubs.each_ref().map(|running| running.subscribers_side().clone());
-    let mut subscriber = Subscriber::connect(&endpoints, &[]).unwrap();
-    for (expected, running) in (0..).zip(&hubs) {
-        assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
-        running.publish(expected);
-        assert_eq!(number(subscriber.recv(PATIENCE)), expected);
-    }
-}
-
 /// The subscriber reads as slowly as a terminal.
 #[test]
 fn the_loss_of_a_hub_is_reported_before_its_last_message() {

@@ -6,6 +6,8 @@ use adapter_gateway::message::publish::Unavailable;
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};
 use crate::properties::context::Limits;
+use crate::support::Request;
+use crate::support::ladder::{Fault, LADDER};
 
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -45,23 +47,15 @@ fn is_not_sent_to_http_1_0_nor_for_a_body_that_has_begun_or_is_empty() {
 
 #[test]
 fn is_not_sent_once_the_head_was_refused() {
-    let mut small = Limits::default();
-    small.policy.limits.body_bytes = 5;
-    let full = Limits { buffered_bytes: 5, ..Limits::default() };
-    let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };
-    let fine = head(TARGET, &length(MESSAGE.len()));
-    for (status, limits, head) in [
-        ("400", Limits::default(), head(TARGET, b"Content-Length: +5\r\n")),
-        ("401", Limits::default(), head("/api/message", &length(5))),
-        ("404", Limits::default(), head("/", &length(5))),
-        ("413", small, fine.clone()),
-        ("415", Limits::default(), head(TARGET, b"Content-Length: 5\r\nContent-Encoding: br\r\n")),
-        ("417", Limits::default(), head(TARGET, b"Content-Length: 5\r\nExpect: more\r\n")),
-        ("501", Limits::default(), head(TARGET, b"Transfer-Encoding: br\r\n")),
-        ("503", full, fine.clone()),
-        ("503", no_hub, fine),
-    ] {
-        let answer = answer(&limits, &head);
+    let fine = Request::post(TARGET, MESSAGE).field("Expect", "100-continue");
+    let by_head = LADDER.into_iter().filter(|(fault, ..)| *fault < Fault::NotJson).map(|(fault, status, _)| {
+        let unavailable = (fault == Fault::NoHub).then_some(Unavailable::NotConnected);
+        let limits = Limits { unavailable, ..Limits::default() };
+        (status, fault.put_into(fine.clone(), limits.policy.limits.body_bytes as usize), limits)
+    });
+    let full = (503, fine.clone(), Limits { buffered_bytes: 5, ..Limits::default() });
+    for (status, request, limits) in by_head.chain([full]) {
+        let answer = answer(&limits, &request.head());
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         // Nobody knows whether the body follows.
         assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");

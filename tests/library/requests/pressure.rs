@@ -2,7 +2,6 @@
 
 use adapter_gateway::http::Connection;
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
-use adapter_gateway::terms::limits;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::connection::{End, NOTHING, TestConnection, Through, read_answers, run, whole};
@@ -161,39 +160,4 @@ fn buffers_are_shared_and_released() {
     assert_eq!(receive(&mut first, &request[500..]), Some(200));
     let [before, behind] = [&request[..500], &request[500..]];
     assert_eq!([receive(&mut third, before), receive(&mut third, behind)], [None, Some(200)], "there is room again");
-}
-
-/// Clients that announce large bodies and send one byte fill the buffers, and small messages still pass.
-#[test]
-fn announced_bodies_do_not_refuse_a_message_that_is_there() {
-    let mut context = Limits::default().context();
-    let body_bytes = usize::try_from(limits::Limits::DEFAULT.body_bytes).unwrap();
-    let announced = post(&message_of(body_bytes));
-    let begun = &announced[..announced.len() - body_bytes + 1];
-    let mut clients: Vec<_> =
-        (0..limits::Limits::DEFAULT.buffered_bytes / body_bytes).map(|_| Connection::default()).collect();
-    for client in &mut clients {
-        assert_eq!(client.receive(begun, &mut context), Next::Read(Waiting::Body));
-    }
-    let message = message_of(40_000);
-    // Many clients send the head and the body apart.
-    let whole = post(&message);
-    let (head, body) = whole.split_at(whole.len() - message.len());
-    let mut client = Connection::default();
-    assert_eq!(client.receive(head, &mut context), Next::Read(Waiting::Body));
-    client.receive(body, &mut context);
-    assert_eq!(read_answers(&context.answers)[0].status, 200);
-    let in_one_chunk = chunked(&[chunk(&message), LAST_CHUNK.to_vec()].concat());
-    let in_chunks = chunked(&[message.chunks(300).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat());
-    for (request, status) in [
-        (post(&message), 200),
-        (in_one_chunk, 200),
-        (in_chunks, 200),
-        (post(&message_of(body_bytes)), 200),
-        (begun.to_vec(), 503),
-    ] {
-        context.answers.clear();
-        Connection::default().receive(request.as_slice(), &mut context);
-        assert_eq!(read_answers(&context.answers).last().map(|answer| answer.status), Some(status));
-    }
 }
