@@ -43,11 +43,9 @@ use serde_json::Value;
 use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
-use samples::{Samples, draw, growth};
-use support::usage::threads;
+use samples::{Held, Samples, draw, growth};
 use support::{
-    Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, descriptors, enabled, free_address,
-    raise_descriptors, resident_kib,
+    Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, enabled, free_address, raise_descriptors,
 };
 use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
 
@@ -91,14 +89,6 @@ struct Options {
     output: PathBuf,
 }
 
-/// What the gateway holds without load.
-#[derive(Clone, Copy, Debug)]
-struct Quiet {
-    descriptors: usize,
-    tasks: u64,
-    resident_kib: u64,
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
@@ -124,7 +114,7 @@ fn soak(options: &Options) -> i32 {
     let world = Arc::clone(&director.world);
     let lost_at_the_start = subscribe(&world);
 
-    let before = Quiet::of(&director.gateway);
+    let before = Held::by(director.gateway.id());
     let duration = Duration::from_secs(options.seconds);
     let samples = Samples::begin(director.gateway.id(), &world, duration);
     let load = begin_load(&world, options.seed, clients);
@@ -238,14 +228,14 @@ fn begin_load(world: &Arc<World>, seed: u64, clients: usize) -> JoinHandle<()> {
 }
 
 /// Waits until the gateway is as quiet as before the load, and until all messages have arrived. Returns its counters.
-fn wait_quiet(director: &mut Director, before: Quiet) -> Value {
+fn wait_quiet(director: &mut Director, before: Held) -> Value {
     let world = Arc::clone(&director.world);
     wait_until(&world, || {
         let stats = director.gateway.stats();
         let open = stats["connections"] != 0 || stats["queue_depth"] != 0;
         open.then(|| format!("connections or messages are left: {stats}"))
     });
-    println!("after the load: {:?}", Quiet::of(&director.gateway));
+    println!("after the load: {:?}", Held::by(director.gateway.id()));
     let bodies = hold_bodies(&world);
     // Whatever was published before arrives before it. The bus thread looks at the memory when it has a message.
     let connection = world.account().open_connection();
@@ -253,8 +243,8 @@ fn wait_quiet(director: &mut Director, before: Quiet) -> Value {
     world.account().set(last, Outcome::Accepted);
     wait_until(&world, || (!world.account().has_arrived(last)).then(|| "the last message does not arrive".to_owned()));
     drop(bodies);
-    wait_until(&world, || Quiet::of(&director.gateway).excess(before));
-    println!("before it: {before:?}, at last: {:?}", Quiet::of(&director.gateway));
+    wait_until(&world, || excess(&director.gateway, before));
+    println!("before it: {before:?}, at last: {:?}", Held::by(director.gateway.id()));
     let ticks = cpu_ticks(director.gateway.id());
     std::thread::sleep(Duration::from_secs(2));
     let ticks = cpu_ticks(director.gateway.id()) - ticks;
@@ -287,20 +277,11 @@ fn wait_until(world: &World, mut wrong: impl FnMut() -> Option<String>) {
     }
 }
 
-impl Quiet {
-    fn of(gateway: &Gateway) -> Self {
-        let process = gateway.id();
-        Self {
-            descriptors: descriptors(process),
-            tasks: threads(process).count() as u64,
-            resident_kib: resident_kib(process),
-        }
-    }
-
-    fn excess(self, before: Self) -> Option<String> {
-        let more = self.descriptors > before.descriptors
-            || self.tasks > before.tasks
-            || self.resident_kib > before.resident_kib + REMAINING_KIB;
-        more.then(|| format!("the gateway holds {self:?} after the load, and held {before:?} before"))
-    }
+/// Returns what the gateway holds after the load, if that is more than before.
+fn excess(gateway: &Gateway, before: Held) -> Option<String> {
+    let after = Held::by(gateway.id());
+    let more = after.descriptors > before.descriptors
+        || after.tasks > before.tasks
+        || after.resident_kib > before.resident_kib + REMAINING_KIB;
+    more.then(|| format!("the gateway holds {after:?} after the load, and held {before:?} before"))
 }

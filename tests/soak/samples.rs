@@ -21,12 +21,25 @@ const GROWTH_PERCENT: u64 = 25;
 /// The same for threads. A ring of the kernel may need some.
 const GROWTH_TASKS: u64 = 4;
 
+/// What a process holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) descriptors: u64,
+    pub(crate) tasks: u64,
+    pub(crate) resident_kib: u64,
+}
+
+impl Held {
+    pub(crate) fn by(process: u32) -> Self {
+        let (descriptors, tasks) = (descriptors(process) as u64, threads(process).count() as u64);
+        Self { descriptors, tasks, resident_kib: resident_kib(process) }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Duration,
-    pub(crate) resident_kib: u64,
-    pub(crate) descriptors: u64,
-    pub(crate) tasks: u64,
+    pub(crate) held: Held,
     pub(crate) cpu_ticks: u64,
     /// The descriptors of this process: a few, and the connections of all clients.
     pub(crate) clients: u64,
@@ -67,12 +80,12 @@ impl Samples {
 pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
     let quarter = |nth: usize| &samples[samples.len() * nth / 4..samples.len() * (nth + 1) / 4];
     let (second, last) = (quarter(1), quarter(3));
-    let (before, after) = (median(second, |it| it.resident_kib), median(last, |it| it.resident_kib));
+    let (before, after) = (median(second, |it| it.held.resident_kib), median(last, |it| it.held.resident_kib));
     // A client may be connected before the gateway accepts.
-    let unexplained = |it: &Sample| it.descriptors.saturating_sub(it.clients);
+    let unexplained = |it: &Sample| it.held.descriptors.saturating_sub(it.clients);
     let (kept, kept_last) = (median(second, unexplained), median(last, unexplained));
     let most = samples.iter().map(|it| it.clients).max().unwrap_or_default();
-    let (tasks, tasks_last) = (median(second, |it| it.tasks), median(last, |it| it.tasks));
+    let (tasks, tasks_last) = (median(second, |it| it.held.tasks), median(last, |it| it.held.tasks));
     println!(
         "at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB, {kept} to {kept_last} descriptors beyond the \
          clients', {tasks} to {tasks_last} tasks"
@@ -94,11 +107,10 @@ fn median<T: Copy + Default + Ord>(samples: &[Sample], value: impl Fn(&Sample) -
 
 fn sample(process: u32, world: &World, at: Duration) -> Sample {
     let clients = descriptors(std::process::id()) as u64;
-    let (resident_kib, descriptors) = (resident_kib(process), descriptors(process) as u64);
-    let (tasks, cpu_ticks) = (threads(process).count() as u64, cpu_ticks(process));
+    let (held, cpu_ticks) = (Held::by(process), cpu_ticks(process));
     let account = world.account();
     let (messages, arrivals) = (account.messages().into(), account.arrivals.into());
-    Sample { at, resident_kib, descriptors, tasks, cpu_ticks, clients, messages, arrivals }
+    Sample { at, held, cpu_ticks, clients, messages, arrivals }
 }
 
 const WIDTH: f64 = 900.0;
@@ -136,10 +148,10 @@ fn charts(samples: &[Sample]) -> [(&'static str, Vec<f64>); 7] {
         std::iter::once(0.0).chain(samples.windows(2).map(of_pair)).collect()
     };
     [
-        ("resident memory of the gateway, MiB", each(|it| it.resident_kib as f64 / 1024.0)),
-        ("its descriptors", each(|it| it.descriptors as f64)),
+        ("resident memory of the gateway, MiB", each(|it| it.held.resident_kib as f64 / 1024.0)),
+        ("its descriptors", each(|it| it.held.descriptors as f64)),
         ("descriptors of all clients", each(|it| it.clients as f64)),
-        ("its tasks (threads)", each(|it| it.tasks as f64)),
+        ("its tasks (threads)", each(|it| it.held.tasks as f64)),
         // A clock tick is 10 ms.
         ("its processor time, percent of one core", rate(|it| it.cpu_ticks)),
         ("messages that clients have sent, a second", rate(|it| it.messages)),

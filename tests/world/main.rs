@@ -78,24 +78,18 @@ fn worlds() {
     let most_lives = variable("WORLD_LIVES");
     let most_worlds = if seconds.is_some() || most_lives.is_some() { u64::MAX } else { FEW_WORLDS };
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let (next, lives, stop) = (AtomicU64::new(first), AtomicU64::new(0), AtomicBool::new(false));
+    let (next, stop) = (AtomicU64::new(first), AtomicBool::new(false));
     let began = Instant::now();
     let (sender, outcomes) = mpsc::channel();
     let mut tally = BTreeMap::<&str, u64>::new();
-    let mut failures = Vec::new();
+    let (mut lives, mut failures) = (0, Vec::new());
     thread::scope(|scope| {
         for _ in 0..threads {
-            let sender = sender.clone();
-            scope.spawn(|| {
-                let sender = sender;
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed - first >= most_worlds {
-                        return;
-                    }
-                    let outcome = run(seed, false);
-                    lives.fetch_add(outcome.lives, Ordering::Relaxed);
-                    if sender.send((seed, outcome.violations, outcome.tally)).is_err() {
+                    if seed - first >= most_worlds || sender.send((seed, run(seed, false))).is_err() {
                         return;
                     }
                 }
@@ -104,10 +98,11 @@ fn worlds() {
         drop(sender);
         loop {
             match outcomes.recv_timeout(STUCK_AFTER) {
-                Ok((seed, violations, counts)) => {
-                    counts.into_iter().for_each(|(what, count)| *tally.entry(what).or_default() += count);
-                    if !violations.is_empty() {
-                        println!("WORLD_SEED={seed}: {}", violations.join("\n    "));
+                Ok((seed, outcome)) => {
+                    lives += outcome.lives;
+                    outcome.tally.into_iter().for_each(|(what, count)| *tally.entry(what).or_default() += count);
+                    if !outcome.violations.is_empty() {
+                        println!("WORLD_SEED={seed}: {}", outcome.violations.join("\n    "));
                         failures.push(seed);
                     }
                 }
@@ -119,14 +114,13 @@ fn worlds() {
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
             let is_over = seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds)
-                || most_lives.is_some_and(|most| lives.load(Ordering::Relaxed) >= most);
+                || most_lives.is_some_and(|most| lives >= most);
             if is_over || failures.len() >= 10 {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     });
-    let (lives, elapsed) = (lives.into_inner(), began.elapsed().as_secs_f64());
-    let worlds = next.into_inner() - first;
+    let (worlds, elapsed) = (next.into_inner() - first, began.elapsed().as_secs_f64());
     println!("{lives} lives in {worlds} worlds in {elapsed:.1} s: {:.0} a second; {tally:?}", lives as f64 / elapsed);
     assert!(failures.is_empty(), "replay with WORLD_SEED={}", failures[0]);
 }
