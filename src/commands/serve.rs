@@ -96,16 +96,23 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Fai
     }
 }
 
-/// Refuses an endpoint that two options bind. The system would say only that it is taken.
-fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -> Result<(), Failure> {
+/// Refuses an endpoint that two options have. Of one that is bound twice, the system would say only that it is taken. One
+/// that is connected to twice, or is the gateway's own hub, would get each message twice.
+fn refuse_repeated_endpoints(
+    connect: &[Endpoint],
+    bind: &[Endpoint],
+    hub: Option<&HubEndpoints>,
+) -> Result<(), Failure> {
     let hub = hub.into_iter().flat_map(|HubEndpoints { publishers, subscribers }| {
         [("--hub-publishers", publishers.as_str()), ("--hub-subscribers", subscribers.as_str())]
     });
-    let mut bound: Vec<_> = hub.chain(bind.iter().map(|endpoint| ("--bind", endpoint.as_str()))).collect();
+    let bind = bind.iter().map(|endpoint| ("--bind", endpoint.as_str()));
+    let connect = connect.iter().map(|endpoint| ("--connect", endpoint.as_str()));
+    let mut endpoints: Vec<_> = hub.chain(bind).chain(connect).collect();
     // Such a port is another one each time.
-    bound.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
-    for (index, (option, url)) in bound.iter().enumerate() {
-        if let Some((first, _)) = bound.iter().take(index).find(|(_, other)| other == url) {
+    endpoints.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
+    for (index, (option, url)) in endpoints.iter().enumerate() {
+        if let Some((first, _)) = endpoints.iter().take(index).find(|(_, other)| other == url) {
             return Err(Failure::configuration(format_args!("{option} {url}: {first} has this endpoint already")));
         }
     }
@@ -213,7 +220,7 @@ fn bus_config(arguments: &ServeArguments, policy: &Policy) -> Result<BusConfig, 
     }
     let bind = arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<Vec<_>, _>>()?;
     let hub = hub_endpoints(arguments)?;
-    refuse_endpoints_bound_twice(&bind, hub.as_ref())?;
+    refuse_repeated_endpoints(&connect, &bind, hub.as_ref())?;
     Ok(BusConfig {
         connect,
         bind,

@@ -79,6 +79,16 @@ fn what_refuses_a_start_is_named() {
             format!("--hub-subscribers {one}: --hub-publishers has this endpoint already"),
         ),
         (Gateway::serve().bind(&one).bind(&one), 3, format!("--bind {one}: --bind has this endpoint already")),
+        (
+            Gateway::serve().connect(&one).connect(&one),
+            3,
+            format!("--connect {one}: --connect has this endpoint already"),
+        ),
+        (
+            Gateway::serve().only_hub(&one, &other).connect(&one),
+            3,
+            format!("--connect {one}: --hub-publishers has this endpoint already"),
+        ),
     ];
     for endpoint in ["tcp://127.0.0.1", "tcp://127.0.0.1:99999", "carrier-pigeon://roof", "roof"] {
         cases.push((Gateway::serve().connect(endpoint), 3, endpoint.to_owned()));
