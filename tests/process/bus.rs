@@ -111,8 +111,8 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too_which_is_watched_b
     gateway.wait_connected();
     gateway.expect_log(&format!("connected to {endpoint}"));
     // A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
-    eventually("the connection has a keep-alive timer", || {
-        tcp_sockets().iter().any(|socket| socket.peer == address && socket.has_keep_alive_timer).then_some(())
+    wait_until("the connection has a keep-alive timer", || {
+        tcp_sockets().iter().any(|socket| socket.peer == address && socket.has_keep_alive_timer)
     });
     drop(hub);
     wait_reason(&mut gateway, &endpoint, "closed");

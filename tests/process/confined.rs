@@ -101,7 +101,7 @@ const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];
 fn serve_one(builder: Builder) -> String {
     let mut gateway = builder.start();
     gateway.post(FINE).assert_accepted();
-    gateway.log_at_the_stop()
+    gateway.stop().stderr
 }
 
 #[test]

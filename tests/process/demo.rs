@@ -18,9 +18,7 @@ fn a_demo_that_cannot_keep_its_certificate_names_the_variable() {
 
 #[test]
 fn the_curl_line_that_demo_prints_posts_a_message() {
-    let help = run(["demo", "--help"], 0);
-    let plain = help.stdout.contains("--plain").then_some("--plain");
-    let mut demo = Process::spawn(demo(&[]).args(plain));
+    let mut demo = Process::spawn(&mut demo(&["--plain"]));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
     // A publisher is seen too, and a stranger is not.
     let log = demo.wait_log(", subscribers to ");

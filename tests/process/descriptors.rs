@@ -31,7 +31,7 @@ fn connections_that_end_because_the_api_is_switched_off_leave_none() {
     gateway.disable();
     gateway.wait_count("connections", 0);
     gateway.enable("of-the-test");
-    eventually("the descriptors are closed", || (descriptors(gateway.id()) == open).then_some(()));
+    wait_until("the descriptors are closed", || descriptors(gateway.id()) == open);
 }
 
 /// Starts a gateway with four workers. Returns it, and how many descriptors it has inherited: those of libzmq's sockets
@@ -50,7 +50,7 @@ fn a_refused_ring_leaves_none() {
     let (refused, inherited_by_refused) = start_with_inherited(refused);
     let is_equal = || descriptors(refused.id()) + inherited_by_epoll == descriptors(epoll.id()) + inherited_by_refused;
     // At the start, either one has others for a moment.
-    eventually("a refused ring leaves no descriptor", || is_equal().then_some(()));
+    wait_until("a refused ring leaves no descriptor", is_equal);
 }
 
 #[test]
@@ -99,28 +99,21 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
     for (arguments, statuses) in commands {
         let ends = (1..=12).map(|threads| {
             let limit = format!("--nproc={threads}");
-            let privileges = ["--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override"];
             let mut command = Command::new("setpriv");
-            command
-                .arg("--reuid=54321")
-                .args(privileges)
-                .args(["prlimit", &limit])
-                .arg(binary().get_program())
-                .args(arguments);
+            command.args(["--reuid=54321", "--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override"]);
+            command.args(["prlimit", &limit]).arg(binary().get_program()).args(arguments);
             let mut process = Process::spawn(command.stdin(Stdio::null()));
-            eventually("its end, or what it serves", || {
+            wait_until("its end, or what it serves", || {
                 let serves = process.transcript().stderr.contains("listening on ");
-                (serves || !process.is_running()).then_some(())
+                serves || !process.is_running()
             });
             if process.is_running() {
                 process.signal(Signal::TERM);
             }
             let status = process.wait_exit().code();
             let Transcript { stdout, stderr } = process.end();
-            assert!(
-                status.is_some_and(|status| statuses.contains(&status)),
-                "{limit} {arguments:?}: {status:?} {stderr}"
-            );
+            let is_expected = status.is_some_and(|status| statuses.contains(&status));
+            assert!(is_expected, "{limit} {arguments:?}: {status:?} {stderr}");
             let is_told = stderr.lines().any(|line| line.starts_with("error: ") && line.ends_with("(os error 11)"));
             assert_eq!(status == Some(3), is_told, "{limit} {arguments:?}: {stderr}");
             let last = stdout.lines().last().unwrap_or_default();

@@ -33,8 +33,7 @@ fn files_beside(settings: &Path) -> usize {
 
 #[test]
 fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("config/adapter/user_settings.py");
+    let (_directory, settings) = temporary_path("config/adapter/user_settings.py");
     switch_says("disable", &settings, "already");
     assert!(!settings.parent().unwrap().exists());
 
@@ -75,8 +74,7 @@ fn a_token_that_is_kept_is_judged() {
 
 #[test]
 fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
-    let directory = tempfile::tempdir().unwrap();
-    let [file, link, other] = ["real.py", "link.py", "other.py"].map(|name| directory.path().join(name));
+    let (directory, [file, link, other]) = temporary_paths(["real.py", "link.py", "other.py"]);
     fs::write(&file, "# mine\nTOKEN = 'abcdefghijklmnop'\n").unwrap();
     set_mode(&file, 0o640);
     symlink("real.py", &link).unwrap();
@@ -105,11 +103,9 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
 #[test]
 fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
     if !geteuid().is_root() {
-        skip("only root can give a file away");
-        return;
+        return skip("only root can give a file away");
     }
-    let directory = tempfile::tempdir().unwrap();
-    let [program, settings] = ["adapter-gateway", "user_settings.py"].map(|name| directory.path().join(name));
+    let (directory, [program, settings]) = temporary_paths(["adapter-gateway", "user_settings.py"]);
     copy_binary(&program);
     fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
     chown(directory.path(), Some(65_534), Some(65_534)).unwrap();
@@ -137,8 +133,7 @@ fn the_access_list_and_the_other_attributes_stay() {
     let none = u32::MAX;
     let given = access_list(&[(1, 6, none), (2, 4, 1234), (4, 0, none), (16, 4, none), (32, 0, none)]);
     let of_directory = access_list(&[(1, 7, none), (2, 7, 99), (4, 7, none), (16, 7, none), (32, 0, none)]);
-    let directory = tempfile::tempdir().unwrap();
-    let [settings, plain] = ["user_settings.py", "plain.py"].map(|name| directory.path().join(name));
+    let (directory, [settings, plain]) = temporary_paths(["user_settings.py", "plain.py"]);
     let set = |path: &Path, name: &str, value: &[u8]| setxattr(path, name, value, XattrFlags::empty());
     for path in [&settings, &plain] {
         fs::write(path, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
@@ -165,8 +160,7 @@ fn the_access_list_and_the_other_attributes_stay() {
 /// Each run gives up its edit, and begins anew, where the other program has replaced what it had read.
 #[test]
 fn no_line_of_a_program_that_replaces_the_file_is_lost() {
-    let directory = tempfile::tempdir().unwrap();
-    let [settings, draft] = ["user_settings.py", "draft"].map(|name| directory.path().join(name));
+    let (_directory, [settings, draft]) = temporary_paths(["user_settings.py", "draft"]);
     fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
     let mut written = 0;
     thread::scope(|threads| {
@@ -187,9 +181,8 @@ fn no_line_of_a_program_that_replaces_the_file_is_lost() {
 
 #[test]
 fn of_several_at_once_one_makes_the_token() {
-    for folder in ["", "adapter"].repeat(5) {
-        let directory = tempfile::tempdir().unwrap();
-        let settings = directory.path().join(folder).join("user_settings.py");
+    for path in ["user_settings.py", "adapter/user_settings.py"].repeat(5) {
+        let (_directory, settings) = temporary_path(path);
         let printed = Mutex::new(String::new());
         side_by_side([(); 3], |()| {
             let transcript = switch("enable", &settings, 0);
@@ -203,8 +196,7 @@ fn of_several_at_once_one_makes_the_token() {
 
 #[test]
 fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
-    let directory = tempfile::tempdir().unwrap();
-    let [settings, other] = ["user_settings.py", "other.py"].map(|name| directory.path().join(name));
+    let (_directory, [settings, other]) = temporary_paths(["user_settings.py", "other.py"]);
     let [token, on] = ["TOKEN = 'abcdefghijklmnop'\n", "TOKEN = 'abcdefghijklmnop'\nOPEN_REST_API = True\n"];
     fs::write(&settings, token).unwrap();
     fs::hard_link(&settings, &other).unwrap();
@@ -268,12 +260,9 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line_and_a_file_that_may_no
         ("x = (\n", ":2:1: unexpected end of the file"),
     ] {
         fs::write(&settings, text).unwrap();
-        let transcript = switch("enable", &settings, 3);
-        assert_eq!(transcript.stdout, "");
-        assert!(
-            transcript.stderr.contains(place) && transcript.stderr.contains("nothing is changed"),
-            "{transcript:?}"
-        );
+        let Transcript { stdout, stderr } = switch("enable", &settings, 3);
+        assert_eq!(stdout, "");
+        assert!(stderr.contains(place) && stderr.contains("nothing is changed"), "{stderr}");
         assert_eq!(fs::read_to_string(&settings).unwrap(), text);
     }
     let below_a_file = settings.join("adapter/user_settings.py");

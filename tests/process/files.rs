@@ -70,10 +70,10 @@ fn a_certificate_that_another_computer_replaces_is_served_within_seconds() {
     let Some((builder, folder, _file, _mounted)) = with_a_hanging_certificate(false) else { return };
     let mut gateway = builder.start();
     let Pair { certificate, key } = Pair::ec();
-    let since = Instant::now();
+    let (lateness, since) = (Lateness::watch(), Instant::now());
     folder.write(&(certificate + &key));
-    gateway.wait_for("the new certificate", |it| is_event(it, "certificate") && it["state"] == "replaced");
-    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    gateway.wait_state("certificate", "replaced");
+    lateness.assert_took(since.elapsed(), Duration::from_secs(20));
 }
 
 /// A start that the certificate may still refuse touches nothing else.
@@ -84,8 +84,7 @@ fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoin
     eventually_handles_signals(&gateway);
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
-    gateway.terminate();
-    let stdout = gateway.end().stdout;
+    let stdout = gateway.stop().stdout;
     assert!(!stdout.contains("bound"), "{stdout}");
     folder.hang(false);
 }
@@ -103,7 +102,7 @@ fn settings_that_do_not_answer_keep_no_socket_while_requests_are_answered() {
     gateway.signal(Signal::HUP);
     gateway.expect_log(SILENT);
     gateway.signal(Signal::TERM);
-    eventually("the end of the socket", || (!socket.exists()).then_some(()));
+    wait_until("the end of the socket", || !socket.exists());
     client.send(rest);
     client.response().assert_accepted();
     gateway.finish(0);
@@ -148,7 +147,7 @@ fn settings_that_do_not_answer_hold_nothing_up_and_count_when_they_answer_again(
     gateway.wait_listening();
     folder.hang(true);
     gateway.signal(Signal::HUP);
-    eventually("a second warning", || (gateway.log().matches(SILENT).count() == 2).then_some(()));
+    wait_until("a second warning", || gateway.log().matches(SILENT).count() == 2);
     gateway.terminate();
 }
 
@@ -163,17 +162,16 @@ fn a_start_whose_settings_do_not_answer_is_disabled_and_follows_signals() {
     folder.hang(false);
     let Some((mut second, _folder)) = on_a_hanging_folder(Gateway::serve(), true) else { return };
     eventually_handles_signals(&second);
-    second.terminate();
-    assert!(!second.end().stdout.contains("disabled"), "the signal did not wait for the settings");
+    assert!(!second.stop().stdout.contains("disabled"), "the signal did not wait for the settings");
 }
 
 /// Waits until the process handles signals. Between the system call that installs a handler and the end of its
 /// registration, a signal is lost without an effect. SIGHUP is the last that is registered.
 fn eventually_handles_signals(gateway: &Gateway) {
-    eventually("signals are handled", || {
+    wait_until("signals are handled", || {
         let status = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
-        (u64::from_str_radix(caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0).then_some(())
+        u64::from_str_radix(caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
     });
 }
 
@@ -192,7 +190,7 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
         eventually_handles_signals(&gateway);
         gateway.stats();
         let has_sockets = || fs::read_dir(directory.path()).unwrap().next().is_some();
-        eventually("the first socket", || has_sockets().then_some(()));
+        wait_until("the first socket", has_sockets);
         if by_stdin {
             gateway.close_stdin();
         } else {
@@ -235,24 +233,9 @@ fn settings_that_are_switched_off_while_the_port_is_taken_are_the_last_reason() 
     panic!("the gateway failed each time before the settings counted");
 }
 
-/// Holds a lease on a file, and gives it back a while after another program has asked for it. What it writes meanwhile
-/// counts as long as it runs, since it does not close the file.
-const LEASE: &str = "import fcntl, signal, sys, time
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
-file = open(sys.argv[1], 'r+b', buffering=0)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-print('held', flush=True)
-if sys.argv[2]:
-    file.write(sys.argv[2].encode())
-    file.truncate()
-signal.sigwait([signal.SIGIO])
-time.sleep(0.1)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-time.sleep(1000)";
-
 /// Returns a program with a lease, which writes this text.
 fn leased(path: &Path, text: &str) -> Process {
-    let process = Process::spawn(Command::new("python3").args(["-c", LEASE]).arg(path).arg(text));
+    let process = Process::spawn(Command::new("python3").args(["-c", include_str!("lease.py")]).arg(path).arg(text));
     process.wait_line("the lease", |line| line == "held\n");
     process
 }
@@ -274,8 +257,7 @@ fn a_lease_of_another_program_is_no_answer() {
     run(["enable", "--settings", path.to_str().unwrap()], 0);
     drop(of_command);
     gateway.wait_listening();
-    gateway.terminate();
-    assert!(!gateway.end().stdout.contains("rejected"));
+    assert!(!gateway.stop().stdout.contains("rejected"));
 }
 
 /// A script that mounts, and then runs the gateway, which sees the mounts with those that come later.
@@ -292,8 +274,7 @@ fn beside(gateway: &Gateway, script: &str) {
 
 #[test]
 fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let other = elsewhere.path().join("other");
+    let (_elsewhere, other) = temporary_path("other");
     for is_mounted in [false, true] {
         let settings = SettingsFile::absent();
         fs::write(&other, enabled(&token("of-the-test"))).unwrap();
@@ -330,7 +311,7 @@ fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
     assert_eq!(status_with(&mut gateway.client(), "sh"), 200);
     beside(&gateway, &format!("umount {folder}"));
     gateway.wait_settings("reloaded");
-    eventually("the first file", || (status_with(&mut gateway.client(), &token("of-the-test")) == 200).then_some(()));
+    wait_until("the first file", || status_with(&mut gateway.client(), &token("of-the-test")) == 200);
 }
 
 /// Each wake-up takes power. Nothing is due but the look at the files. Other programs may make the first spans uneven.
@@ -347,10 +328,10 @@ fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
         let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).spawn_beside(settings);
         eventually_handles_signals(&gateway);
         let waits = || threads(gateway.id()).map(|thread| voluntary_switches(&thread)).sum::<u64>();
-        eventually("a span in which it wakes for its looks alone", || {
+        wait_until("a span in which it wakes for its looks alone", || {
             let (since, before) = (Instant::now(), waits());
             std::thread::sleep(Duration::from_secs(11));
-            (waits() - before <= since.elapsed().as_secs() / 5 + 1).then_some(())
+            waits() - before <= since.elapsed().as_secs() / 5 + 1
         });
     }
 }

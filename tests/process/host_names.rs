@@ -15,8 +15,7 @@ fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path
     if !succeeds(&mount) {
         return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
     }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("file");
+    let (_directory, file) = temporary_path("file");
     std::fs::write(&file, text).unwrap();
     test(Gateway::serve().file_at(path, &file), &file);
 }
@@ -127,10 +126,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     let nobody = format!("nameserver {}\n", free_address().ip());
     with_file_at("/etc/resolv.conf", &nobody, |builder, _| {
         let mut gateway = builder.connect(UNKNOWN).start();
-        let told = |event: &Value| event["reason"].as_str().is_some_and(|reason| reason.contains("cannot be resolved"));
-        let event = gateway.wait_for("the reason", |event| is_event(event, "bus") && told(event));
-        assert_eq!((&event["state"], &event["endpoint"]), (&"disconnected".into(), &UNKNOWN.into()));
-        gateway.expect_log(&format!("not connected to {UNKNOWN}: the name cannot be resolved"));
+        wait_reason(&mut gateway, UNKNOWN, "the name cannot be resolved");
     });
 }
 

@@ -12,8 +12,7 @@ pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
 
 #[test]
 fn settings_of_the_users_configuration_directory_are_read_and_never_executed() {
-    let directory = tempfile::tempdir().unwrap();
-    let proof = directory.path().join("executed");
+    let (_directory, proof) = temporary_path("executed");
     let text = format!("import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n", enabled(&token("a")),);
     let gateway = Gateway::serve().settings(&text).settings_by_default_path().start();
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
@@ -135,8 +134,7 @@ fn a_disabled_gateway_names_the_file_and_logs_the_command_that_switches_it_on() 
         assert_eq!(status_with(&mut gateway.client(), &token), 200);
         run(["disable", "--settings", &path], 0);
         gateway.wait_event("disabled");
-        gateway.terminate();
-        let Transcript { stdout, stderr, .. } = gateway.end();
+        let Transcript { stdout, stderr } = gateway.stop();
         assert!(!stdout.contains(&token) && !stderr.contains(&token), "the token is in an event or in the log");
     }
 }
@@ -212,7 +210,7 @@ fn a_token_that_is_bad_is_logged_with_the_way_to_a_better_one() {
     for name in ["15-chars", "ends with a blank ", "with\u{7}a bell", "äöü-and-more", &long] {
         gateway.change_token(name);
     }
-    let log = gateway.log_at_the_stop();
+    let log = gateway.stop().stderr;
     let lines: Vec<_> = log.lines().filter(|line| line.contains("openssl rand -hex 16")).collect();
     let flaws = ["fewer than 16 characters", "white space", "control", "outside ASCII", "longer than"];
     assert!(lines.len() == flaws.len() && lines.iter().zip(flaws).all(|(line, flaw)| line.contains(flaw)), "{log}");
@@ -230,7 +228,7 @@ fn sighup_reads_the_settings_again() {
 
     elsewhere.write(&enabled(&token("new")));
     gateway.signal(Signal::HUP);
-    eventually("the new token", || (status_with(&mut gateway.client(), &token("new")) == 200).then_some(()));
+    wait_until("the new token", || status_with(&mut gateway.client(), &token("new")) == 200);
     assert_eq!(status_with(&mut gateway.client(), &token("old")), 401);
 }
 

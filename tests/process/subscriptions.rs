@@ -73,7 +73,7 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once_and_who_subscribes_to_ev
             "nobody subscribes to the topic \"other\" at the bound endpoints so far, except to everything\n",
         );
         assert_eq!(gateway.stats()["unsubscribed"], 3, "they get it");
-        let log = gateway.log_at_the_stop();
+        let log = gateway.stop().stderr;
         assert_eq!(log.matches(&nobody_subscribes("core", "the bound endpoints")).count(), 1, "{log}");
         assert_eq!(log.matches("nobody subscribes").count(), 3, "{log}");
     }
@@ -90,11 +90,11 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     let mut gateway = Gateway::serve().connect(&endpoint).start_ready();
     let is_known = |gateway: &mut Gateway, subscriptions: &str| {
         let line = format!("subscriptions at {endpoint}: {subscriptions}");
-        eventually(&line, || {
+        wait_until(&line, || {
             // A socket does its work only while its owner calls it.
             hub.get_events().unwrap();
             gateway.stats();
-            gateway.log().contains(&line).then_some(())
+            gateway.log().contains(&line)
         });
     };
     is_known(&mut gateway, "1: \"core/\"");
@@ -116,7 +116,7 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     is_known(&mut gateway, "3: \"\", \"core/\", \"late/\"");
     post(&gateway, "other");
     gateway.expect_log(&format!("the topic \"other\" at {endpoint} so far, except to everything\n"));
-    let log = gateway.log_at_the_stop();
+    let log = gateway.stop().stderr;
     assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
 }
 

@@ -96,8 +96,7 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
     let mut gateway = Gateway::serve().no_settings().listen_at(&path).start_disabled();
     for _ in 0..2 {
         assert!(!path.exists());
-        gateway.settings.write(&enabled(&token("of-the-test")));
-        assert_eq!(gateway.wait_listening()["socket"].as_str(), path.to_str());
+        assert_eq!(gateway.enable("of-the-test")["socket"].as_str(), path.to_str());
         let mut idle = Client::connect_to(&path);
         idle.exchange(&gateway.request(FINE)).assert_accepted();
         gateway.settings.write("");

@@ -60,6 +60,7 @@ pub(crate) use self::request::{FINE, Request};
 pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
 pub(crate) use self::subscriber::{
     Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, socket, temporary_endpoint, temporary_path,
+    temporary_paths,
 };
 pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
 pub(crate) use self::terminal::Terminal;
@@ -80,6 +81,11 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Calls `is_so` again and again until it returns `true`.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    eventually(what, || is_so().then_some(()));
 }
 
 /// Runs the check of each case in a thread of its own, because most of the time it waits.

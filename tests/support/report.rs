@@ -8,12 +8,12 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::eventually;
 use super::gateway::Gateway;
 use super::http::Client;
 use super::load::{self, Load, Outcome, Posted, TOPIC};
 use super::subscriber::{Message, Subscriber};
 use super::task::POLL_INTERVAL;
+use super::wait_until;
 
 /// What became of the messages of a load.
 pub(crate) struct DeliveryReport {
@@ -93,7 +93,7 @@ pub(crate) fn take_all(gateway: &Gateway, subscriber: &Subscriber) -> Vec<Messag
 /// Posts a last message until it is accepted, and returns it.
 pub(crate) fn post_last(gateway: &Gateway) -> Message {
     let last = Message::new("last", "{}");
-    eventually("200", || (gateway.post(last.body()).status == 200).then_some(()));
+    wait_until("200", || gateway.post(last.body()).status == 200);
     last
 }
 

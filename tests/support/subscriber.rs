@@ -109,9 +109,15 @@ impl Subscriber {
 
 /// Returns a path of this name in a directory of its own, which its owner removes.
 pub(crate) fn temporary_path(name: &str) -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join(name);
+    let (directory, [path]) = temporary_paths([name]);
     (directory, path)
+}
+
+/// Returns paths of these names in a directory of their own, which its owner removes.
+pub(crate) fn temporary_paths<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
+    let directory = tempfile::tempdir().unwrap();
+    let paths = names.map(|name| directory.path().join(name));
+    (directory, paths)
 }
 
 /// Returns an endpoint that nothing else uses: a socket file in a directory that its owner removes.
@@ -127,9 +133,8 @@ pub(crate) fn temporary_endpoint() -> (TempDir, String) {
 
 /// Returns such endpoints of the publishers' and of the subscribers' side of a hub, and their directory.
 pub(crate) fn hub_endpoints() -> (TempDir, [String; 2]) {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoints = ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
-    (directory, endpoints)
+    let (directory, paths) = temporary_paths(["in", "out"]);
+    (directory, paths.map(|path| format!("ipc://{}", path.display())))
 }
 
 /// Returns a socket on libzmq without a thread: its owner receives, and waits for [`PATIENCE`] at most. A SUB socket is

@@ -112,10 +112,10 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     let _staller = rig.subscribed("large");
     assert!(Poster::to(&rig.gateway, "large", 100_000).post_together(100));
     rig.gateway.begin_drain();
-    eventually("the stop of the hub", || {
+    wait_until("the stop of the hub", || {
         let mut names =
             threads(rig.gateway.id()).filter_map(|thread| std::fs::read_to_string(thread.join("comm")).ok());
-        (!names.any(|name| name.trim_end() == "worker")).then_some(())
+        !names.any(|name| name.trim_end() == "worker")
     });
     assert!(rig.gateway.is_running());
     stop_within(&mut rig.gateway, SOON);

@@ -32,7 +32,7 @@ fn listen_says_what_it_is_connected_to() {
         assert!(line.contains(shown), "{line}");
         let (listen, line) =
             (Process::spawn(&mut listen(endpoint.trim_end_matches(','), &[])), line.replace(shown, &endpoint));
-        eventually(&line, || has_lines(&listen.transcript().stderr, &line).then_some(()));
+        wait_until(&line, || has_lines(&listen.transcript().stderr, &line));
     }
     assert_eq!(lines.len(), 3);
 }
@@ -49,9 +49,9 @@ fn a_misspelt_topic_and_another_encoding_are_named() {
     let hint = seen("encoding");
     let message = r#"{"topic":"core/extensions/operate","payload":{"extension_name":"demo","content":"start"}}"#;
     // The subscription follows the handshake, and the gateway does not tell when it has arrived.
-    eventually(&hint, || {
+    wait_until(&hint, || {
         gateway.post(message).assert_accepted();
-        has_lines(&listen.transcript().stderr, &hint).then_some(())
+        has_lines(&listen.transcript().stderr, &hint)
     });
 }
 
@@ -65,14 +65,14 @@ fn a_topic_that_nobody_subscribes_to_and_the_subscriptions_are_logged() {
     let at = |name| seen(name).replace("tcp://127.0.0.1:16130", &endpoint);
     gateway.wait_event("ready");
     let (subscriptions, unknown) = (at("subscriptions"), at("log"));
-    eventually(&subscriptions, || {
+    wait_until(&subscriptions, || {
         // A socket of libzmq sends subscriptions only when it is called.
         hub.get_events().unwrap();
         gateway.signal(Signal::USR1);
-        has_lines(&gateway.log(), &subscriptions).then_some(())
+        has_lines(&gateway.log(), &subscriptions)
     });
     gateway.post(r#"{"topic": "core/extension/operate", "payload": {}}"#).assert_accepted();
-    eventually(&unknown, || has_lines(&gateway.log(), &unknown).then_some(()));
+    wait_until(&unknown, || has_lines(&gateway.log(), &unknown));
 }
 
 #[test]

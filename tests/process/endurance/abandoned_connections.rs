@@ -70,7 +70,7 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
     gateway.wait_count("connections_accepted", FIRST + NOT_READING + ABANDONED);
     gateway.wait_count("connections", 0);
     let left = || descriptors(gateway.id()).checked_sub(descriptors_before).filter(|&left| left > 0);
-    eventually("the descriptors are closed", || left().is_none().then_some(()));
+    wait_until("the descriptors are closed", || left().is_none());
     let growth = resident_kib(gateway.id()).saturating_sub(resident_before);
     println!("{descriptors_before} descriptors before and after, {resident_before} KiB before, {growth} KiB more then");
     assert!(growth < GROWTH_KIB, "{growth} KiB more");

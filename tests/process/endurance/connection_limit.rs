@@ -26,7 +26,7 @@ fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut Client>) {
 }
 
 fn wait_answered(client: &mut Client) {
-    eventually("an answer", || is_answered(client, NO_ANSWER_TIMEOUT).then_some(()));
+    wait_until("an answer", || is_answered(client, NO_ANSWER_TIMEOUT));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn connections_are_limited_below_the_limit_of_descriptors() {
         assert_idle(&gateway, "while other clients wait");
         connected.truncate(limit - others.len());
         others.iter_mut().for_each(wait_answered);
-        let stderr = gateway.log_at_the_stop();
+        let stderr = gateway.stop().stderr;
         let expected = format!("at most {limit} connections, since the limit of descriptors is 160");
         assert!(stderr.contains(&expected), "{stderr}");
         assert!(!stderr.contains("cannot accept"), "{stderr}");
@@ -85,7 +85,7 @@ fn without_free_descriptors_the_gateway_pauses_says_so_once_and_serves_again() {
     wait_answered(&mut others[0]);
     limit_descriptors(gateway.id(), former_limit);
     others[1..].iter_mut().for_each(wait_answered);
-    let stderr = gateway.log_at_the_stop();
+    let stderr = gateway.stop().stderr;
     let count = stderr.lines().filter(|line| line.contains("cannot accept connections for now")).count();
     assert!((1..=2).contains(&count), "there must be one line for each shortage: {stderr}");
 }

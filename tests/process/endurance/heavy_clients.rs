@@ -30,7 +30,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         // Each body fits into the budget or is refused.
         let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
         let refused = refused_before + CLIENTS as u64 - fitting;
-        eventually("the refusals", || (gateway.refusals() >= refused).then_some(()));
+        wait_until("the refusals", || gateway.refusals() >= refused);
         let resident = resident_kib(gateway.id());
         let most = before + (BUDGET_BYTES as u64 >> 10) + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB;
         println!("{before} KiB before, {resident} KiB then, {most} KiB at most");
@@ -78,7 +78,7 @@ fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
     let announced = [large.head().as_slice(), b"{"].concat();
     let mut clients = [(); BUDGET_BYTES / BODY_BYTES + 1].map(|()| Client::connect(gateway.address()));
     clients.iter_mut().for_each(|client| client.send(&announced));
-    eventually("the refusal", || (gateway.refusals() == 1).then_some(()));
+    wait_until("the refusal", || gateway.refusals() == 1);
     let small = gateway.request(FINE);
     for request in [small.clone(), small.clone().chunked(10)] {
         gateway.client().exchange(&request).assert_accepted();

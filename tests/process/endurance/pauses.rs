@@ -66,7 +66,7 @@ fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, 
 /// Stops the gateway while all of its threads wait for events: a pause interrupts those waits, and then timers may be
 /// seen before sockets.
 fn stop_while_idle(gateway: &Gateway) {
-    eventually("the gateway is idle", || threads(gateway.id()).all(|thread| sleeps(&thread)).then_some(()));
+    wait_until("the gateway is idle", || threads(gateway.id()).all(|thread| sleeps(&thread)));
     gateway.signal(Signal::STOP);
 }
 

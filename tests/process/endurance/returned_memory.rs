@@ -39,9 +39,9 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
         let limits = ["--max-buffered", "300000000", "--max-body", "2000000"];
         let mut gateway = builder.arguments(limits).start();
         let probe = Message::new("waiting", "{}").body();
-        eventually("a probe arrives", || {
+        wait_until("a probe arrives", || {
             gateway.post(&probe);
-            (subscriber.poll(zmq::POLLIN, 20).unwrap() > 0).then_some(())
+            subscriber.poll(zmq::POLLIN, 20).unwrap() > 0
         });
         let mut client = gateway.client();
         let waiting = Message::new("waiting", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(payload_bytes)));
@@ -62,9 +62,9 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
         }
         gateway.wait_count("queue_depth", 0);
         let mut lowest = held;
-        eventually("the memory is given back", || {
+        wait_until("the memory is given back", || {
             lowest = lowest.min(resident_kib(gateway.id()));
-            (lowest <= before + REMAINING_KIB).then_some(())
+            lowest <= before + REMAINING_KIB
         });
         let case = format!("{way}, {count} of {payload_bytes} bytes, read: {is_read}");
         println!("{case}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
@@ -123,7 +123,7 @@ fn memory_of_abandoned_bodies_is_given_back() {
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::connect(gateway.address())).collect();
     clients.iter_mut().for_each(|client| client.send(unfinished));
     let resident = || resident_kib(gateway.id());
-    eventually("the bodies are held", || (resident() > before + CLIENTS * 900).then_some(()));
+    wait_until("the bodies are held", || resident() > before + CLIENTS * 900);
     drop(clients);
-    eventually("the memory is given back", || (resident() < before + CLIENTS * 300).then_some(()));
+    wait_until("the memory is given back", || resident() < before + CLIENTS * 300);
 }

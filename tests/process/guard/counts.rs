@@ -17,7 +17,7 @@ fn how_late_the_latest_is_told_each_accepted_message_is_counted_at_any_time_and_
         let staller = rig.subscribed(OWN_TOPIC);
         rig.gateway.wait_count("subscribers", 2);
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
-        eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
+        wait_until("the queue is full", || !poster.post_together(8));
         let late = |rig: &mut Rig| {
             let stats = rig.gateway.stats();
             (stats["late_messages"].as_u64().unwrap_or(0), stats["late_s"].as_f64().unwrap_or(0.0))

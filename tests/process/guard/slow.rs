@@ -192,7 +192,7 @@ fn pause(rig: &Rig, time: Duration) {
 }
 
 fn wait_refused(rig: &mut Rig) {
-    eventually("a message is refused", || (rig.gateway.refusals() > 0).then_some(()));
+    wait_until("a message is refused", || rig.gateway.refusals() > 0);
 }
 
 /// Posts until a message is refused, while a subscriber reads nothing. It receives everything behind these pauses.
@@ -219,7 +219,7 @@ fn a_pause_of_the_gateway_counts_for_nobody() {
             pause(rig, PAUSE);
             // Much more than what had been posted before the pause.
             let taken_before = slow.taken();
-            eventually("the slow subscriber takes more", || (slow.taken() > taken_before + 600).then_some(()));
+            wait_until("the slow subscriber takes more", || slow.taken() > taken_before + 600);
             slow
         });
     });

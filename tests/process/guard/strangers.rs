@@ -152,7 +152,7 @@ fn a_request_that_is_held_open_stalls_nothing() {
     let large = Message::new("large", &format!(r#"{{"p":"{}"}}"#, "x".repeat(100_000))).body();
     for _ in 0..500 {
         // The short queue may be full for a moment.
-        eventually("a post is accepted", || (rig.gateway.post(&large).status == 200).then_some(()));
+        wait_until("a post is accepted", || rig.gateway.post(&large).status == 200);
     }
     rig.assert_unharmed("a held request");
     drop(held);
@@ -195,7 +195,7 @@ fn a_page_in_chromium_reaches_nobody() {
     browser.args(["--disable-background-networking", "--remote-debugging-port=0"]);
     browser.arg(format!("--user-data-dir={}", profile.path().display())).arg(format!("http://{address}/"));
     let browser = Process::spawn(&mut browser);
-    eventually("the page has posted", || served.is_finished().then_some(()));
+    wait_until("the page has posted", || served.is_finished());
     drop(browser);
     rig.assert_unharmed("a page");
 }

@@ -113,7 +113,7 @@ fn a_switch_off_closes_what_is_idle_and_a_stop_after_it_waits_for_no_handshake()
     let (silent, mut stalled) = (begin(), begin());
     let hello = stalled.handshake_bytes();
     stalled.send_raw(&hello[..hello.len() / 2]);
-    eventually("all are accepted", || (rig.gateway.stats()["connections_accepted"] == 3).then_some(()));
+    rig.gateway.wait_count("connections_accepted", 3);
     rig.gateway.settings.write(disabled());
     idle.expect_close();
     Client::over(silent).try_response().expect_err("the end of the connection");

@@ -38,7 +38,7 @@ fn every_kind_of_key_is_served_also_in_one_file_with_a_whole_chain() {
 
 fn log_of(arguments: [&str; 4]) -> String {
     let Fixture { mut gateway, subscriber: _bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
-    gateway.log_at_the_stop()
+    gateway.stop().stderr
 }
 
 #[test]
@@ -76,8 +76,7 @@ fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
 fn a_link_to_a_key_is_as_safe_as_both_directories() {
     let files = Pair::ec().in_files();
     for is_open in [true, false] {
-        let elsewhere = tempfile::tempdir().unwrap();
-        let link = elsewhere.path().join("key.pem");
+        let (elsewhere, link) = temporary_path("key.pem");
         symlink(&files.key, &link).unwrap();
         let mode = |is_open| if is_open { 0o777 } else { 0o700 };
         set_mode(elsewhere.path(), mode(is_open));
@@ -150,7 +149,7 @@ impl ReloadRig {
     }
 
     fn wait_until_it_presents(&self, pair: &Pair) {
-        eventually("the new certificate", || self.presents(pair).then_some(()));
+        wait_until("the new certificate", || self.presents(pair));
         assert!(!self.presents(&self.pair), "the gateway still presents the old certificate");
     }
 
@@ -187,7 +186,7 @@ fn files_that_are_replaced_or_written_in_place_are_read_again() {
     }
     rig.wait_until_it_presents(&pair);
     rig.expect_the_early_client_is_served();
-    let log = rig.gateway.log_at_the_stop();
+    let log = rig.gateway.stop().stderr;
     assert_eq!(log.matches("new connections get the new certificate").count(), 4, "{log}");
 }
 

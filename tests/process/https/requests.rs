@@ -134,9 +134,9 @@ fn a_head_without_its_body_is_acknowledged_at_once() {
 /// shows how busy the machine is.
 fn assert_acknowledged_at_once(mut answered_after: impl FnMut(bool) -> Duration) {
     let (mut with_nagle, mut without) = (Duration::MAX, Duration::MAX);
-    eventually("what the client has sent is acknowledged at once", || {
+    wait_until("what the client has sent is acknowledged at once", || {
         with_nagle = with_nagle.min(answered_after(true));
         without = without.min(answered_after(false));
-        (with_nagle < without + SHORTEST_DELAY / 2).then_some(())
+        with_nagle < without + SHORTEST_DELAY / 2
     });
 }

@@ -59,8 +59,7 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
 /// The directory is made. That of the settings need not be writable.
 #[test]
 fn the_pair_is_kept_in_the_directory_of_the_option() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let directory = elsewhere.path().join("a/b");
+    let (_elsewhere, directory) = temporary_path("a/b");
     let option = ["--cert-dir", directory.to_str().unwrap()];
     for _ in 0..2 {
         let gateway = Gateway::serve().https().arguments(option).start_beside(settings_beside(None));
@@ -248,7 +247,7 @@ fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
     for (pair, is_kept) in [(Pair::valid(-1, 400), true), (Pair::valid(-800, 10), false)] {
         let settings = settings_beside(Some(&pair));
         set_mode(&files(settings.path())[1], 0o644);
-        let log = Gateway::serve().https().start_beside(settings).log_at_the_stop();
+        let log = Gateway::serve().https().start_beside(settings).stop().stderr;
         assert_eq!(log.contains("and is now closed"), is_kept, "{log}");
     }
     let settings = settings_beside(Some(&Pair::ec()));

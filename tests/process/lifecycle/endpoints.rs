@@ -94,8 +94,7 @@ fn a_path_where_somebody_listens_or_that_is_no_socket_refuses_the_start_and_stay
 #[test]
 fn only_the_owner_can_connect_and_the_socket_is_taken_over_of_a_killed_gateway_and_removed_at_the_end() {
     for (place, umask) in PLACES.into_iter().flat_map(|place| [(place, "umask 0"), (place, "umask 777")]) {
-        let directory = tempfile::tempdir().unwrap();
-        let [path, unused] = ["socket", "unused"].map(|name| directory.path().join(name));
+        let (directory, [path, unused]) = temporary_paths(["socket", "unused"]);
         let mut killed = with_place(place, &path, &unused).start();
         killed.signal(Signal::KILL);
         killed.end();
@@ -113,8 +112,7 @@ fn only_the_owner_can_connect_and_the_socket_is_taken_over_of_a_killed_gateway_a
 /// was.
 #[test]
 fn a_start_that_is_refused_has_bound_no_endpoint_and_leaves_no_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let [path, unused] = ["socket", "unused"].map(|name| directory.path().join(name));
+    let (directory, [path, unused]) = temporary_paths(["socket", "unused"]);
     make_stale(&path);
     let before = inode(&path);
     let taken = Gateway::serve().listen(free_address()).start();

@@ -7,14 +7,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use crate::support::*;
 
 #[test]
-fn stats_are_printed_at_the_interval_of_the_option() {
-    let mut gateway = Gateway::serve().arguments(["--stats", "1"]).start();
-    gateway.wait_event("stats");
-    gateway.wait_event("stats");
-}
-
-#[test]
-fn after_a_pause_no_stats_are_printed_for_the_time_that_has_passed() {
+fn stats_are_printed_at_the_interval_of_the_option_and_after_a_pause_none_for_the_time_that_has_passed() {
     let mut gateway = Gateway::serve().arguments(["--stats", "1"]).start();
     gateway.wait_event("stats");
     gateway.signal(Signal::STOP);
@@ -114,7 +107,7 @@ fn an_address_that_others_reach_leaves_a_warning() {
             gateway.expect_log(&text);
             gateway.expect_log("whoever is on the way can read it in plain http");
         }
-        assert_eq!(gateway.log_at_the_stop().contains("loopback"), is_reachable);
+        assert_eq!(gateway.stop().stderr.contains("loopback"), is_reachable);
     }
 }
 
@@ -193,8 +186,7 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     assert_eq!(off["reason"], gateway.wait_event("disabled")["reason"]);
     gateway.settings.write(&enabled(&token("of-the-test")));
     gateway.wait_event("ready");
-    gateway.terminate();
-    let output = gateway.end().stdout;
+    let output = gateway.stop().stdout;
     let states: Vec<&str> = output.lines().filter(|line| line.contains("ready")).collect();
     assert_eq!(states.len(), 6, "each state is told once, and the stop ends the last one: {output}");
     let at = |text: &str| output.find(text).unwrap();
@@ -208,11 +200,9 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
 #[test]
 fn an_api_that_is_switched_on_while_the_hub_is_away_says_why_no_message_is_taken() {
     let mut gateway = Gateway::serve().no_settings().connect(&dead_endpoint()).start_disabled();
-    gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-    gateway.settings.write(&enabled(&token("of-the-test")));
-    gateway.wait_listening();
-    gateway.terminate();
-    let output = gateway.end().stdout;
+    gateway.wait_state("bus", "disconnected");
+    gateway.enable("of-the-test");
+    let output = gateway.stop().stdout;
     let told: Vec<&str> = output.lines().filter(|line| line.contains("ready") || line.contains("disabled")).collect();
     assert_eq!(told[1..], [r#"{"event":"not-ready","reason":"the bus is not connected"}"#], "{output}");
 }
@@ -220,8 +210,7 @@ fn an_api_that_is_switched_on_while_the_hub_is_away_says_why_no_message_is_taken
 #[test]
 fn a_gateway_whose_hub_is_away_or_that_is_disabled_is_not_ready_and_stops() {
     let away = Gateway::serve().connect(&dead_endpoint()).start();
-    let mut disabled = Gateway::serve().no_settings().spawn();
-    disabled.wait_event("disabled");
+    let disabled = Gateway::serve().no_settings().start_disabled();
     for mut gateway in [away, disabled] {
         assert_eq!(gateway.terminate().accepted, 0);
         let output = gateway.end().stdout;

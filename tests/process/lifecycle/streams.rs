@@ -14,7 +14,7 @@ const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 
 fn wait_until_it_listens(address: SocketAddr, listens: bool) {
     // A connection that is tried while the listener closes is refused a second later, so the kernel is asked instead.
-    eventually("the port opens or closes", || (is_listening(address) == listens).then_some(()));
+    wait_until("the port opens or closes", || is_listening(address) == listens);
     assert_eq!(TcpStream::connect(address).is_ok(), listens);
 }
 
@@ -155,7 +155,7 @@ fn each_line_begins_with_its_level() {
 fn log_time_is_before_the_level() {
     let mut gateway = Gateway::serve().arguments(["--log-time"]).start();
     gateway.expect_log("listening on ");
-    let log = gateway.log_at_the_stop();
+    let log = gateway.stop().stderr;
     let pattern = log.replace(|c: char| c.is_ascii_digit(), "0");
     assert!(pattern.lines().all(|line| line.starts_with("0000-00-00T00:00:00.000Z ")), "{log}");
     assert!(log.contains("Z info: listening on "), "{log}");

@@ -17,7 +17,7 @@ use crate::support::net::refuses;
 use crate::support::process::{Process, Transcript};
 use crate::support::request::{FINE, Request};
 use crate::support::settings_file::{SettingsFile, TOKEN_MARK, disabled, enabled, token};
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, eventually, wait_until};
 
 /// An address with any free port. The `listening` event names the port.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -88,9 +88,9 @@ impl Gateway {
     /// after it counts as connected. The log tells of subscriptions when the counters are asked for.
     pub(crate) fn wait_subscribed(&mut self, endpoint: &str) {
         let subscribed = format!("subscriptions at {endpoint}: 1");
-        eventually(&subscribed, || {
+        wait_until(&subscribed, || {
             self.stats();
-            self.log().contains(&subscribed).then_some(())
+            self.log().contains(&subscribed)
         });
     }
 
@@ -236,7 +236,7 @@ impl Gateway {
     /// Sends SIGTERM and waits until the drain has begun: nothing listens any more.
     pub(crate) fn begin_drain(&self) {
         self.signal(Signal::TERM);
-        eventually("the drain", || refuses(self.address()).then_some(()));
+        wait_until("the drain", || refuses(self.address()));
     }
 
     /// Sends SIGTERM and checks what a parent may rely on then.
@@ -245,10 +245,10 @@ impl Gateway {
         self.expect_stopped()
     }
 
-    /// Stops it as [`Self::terminate`] does, and returns its whole log.
-    pub(crate) fn log_at_the_stop(&mut self) -> String {
+    /// Stops it as [`Self::terminate`] does, and returns all that it has written.
+    pub(crate) fn stop(&mut self) -> Transcript {
         self.terminate();
-        self.end().stderr
+        self.end()
     }
 
     /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
