@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::{SockAddr, SockRef};
 
@@ -186,10 +186,4 @@ impl<S: Read + Write> Client<S> {
         self.unread.extend_from_slice(&bytes[..length]);
         Ok(())
     }
-}
-
-/// Reads a 408 and the end of the connection, and fails if they come before the timeout.
-pub(crate) fn expect_408<S: Read + Write>(mut client: Client<S>, since: Instant) {
-    client.expect_last(408);
-    assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
 }

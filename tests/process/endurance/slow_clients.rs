@@ -5,10 +5,11 @@ use crate::support::*;
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns when it
-/// came, and the answer.
-fn send_slowly(mut client: Client, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
+/// Connects, sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns
+/// when it came, and the answer. The time for a first head begins with the connection.
+fn send_slowly(connect: impl FnOnce() -> Client, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
     let since = Instant::now();
+    let mut client = connect();
     client.send(first);
     let mut answer = vec![0; 1024];
     for byte in rest.iter().cycle() {
@@ -39,14 +40,14 @@ fn a_head_or_a_body_that_comes_one_byte_at_a_time_is_408() {
     let address = gateway.address();
     let connect = || Client::connect(address);
     let cases: [(Vec<u8>, &[u8]); 3] = [(head, b"x"), (long.head(), b" "), (chunked.head(), b"1\r\n \r\n")];
-    side_by_side(cases, |(first, rest)| assert_408(send_slowly(connect(), &first, rest)));
+    side_by_side(cases, |(first, rest)| assert_408(send_slowly(connect, &first, rest)));
     // The second request of a connection has the same timeout.
     let mut client = connect();
     client.send(gateway.request(FINE).bytes());
     assert!(client.read(&mut [0; 1024], PATIENCE).is_some_and(|bytes| bytes > 0));
-    assert_408(send_slowly(client, b"", b"x"));
+    assert_408(send_slowly(|| client, b"", b"x"));
     // A body that the gateway discards has a timeout too.
-    let (after, answer) = send_slowly(connect(), &long.target("/elsewhere").head(), b" ");
+    let (after, answer) = send_slowly(connect, &long.target("/elsewhere").head(), b" ");
     assert!(answer.starts_with(b"HTTP/1.1 404 ") && after < PATIENCE);
 }
 

@@ -14,11 +14,7 @@ fn long_message(number: usize, payload_bytes: usize) -> Vec<u8> {
 }
 
 fn publishers<const N: usize>(rig: &Rig) -> [RawPeer; N] {
-    [(); N].map(|()| {
-        let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
-        peer.give_up_after(SEND_TIMEOUT);
-        peer
-    })
+    [(); N].map(|()| RawPeer::speaking(rig.publishers(), "PUB"))
 }
 
 fn disconnected(rig: &mut Rig) -> u64 {
@@ -28,6 +24,7 @@ fn disconnected(rig: &mut Rig) -> u64 {
 /// Sends a message of each publisher at the same time, at so many bytes a second, and checks that all arrive.
 fn assert_arrive_at_pace<const N: usize>(rig: &Rig, payload_bytes: usize, bytes_per_s: usize) {
     let mut publishers = publishers::<N>(rig);
+    publishers.iter_mut().for_each(|peer| peer.give_up_after(SEND_TIMEOUT));
     let messages: Vec<_> = (0..N).map(|number| long_message(number, payload_bytes)).collect();
     let (mut sent, since) = ([0; N], Instant::now());
     while sent.iter().zip(&messages).any(|(sent, message)| *sent < message.len()) {
@@ -81,6 +78,7 @@ fn a_short_message_waits_for_no_long_one() {
     other.send_all(&message(&[OWN_TOPIC.as_bytes(), payload(0, "").as_bytes()]));
     let is_short = |payload: &str| number(payload.as_bytes()) == 0;
     let arrives = strangers.iter_mut().take(30).any(|stranger| {
+        stranger.give_up_after(SEND_TIMEOUT);
         stranger.send(&[*last]);
         std::iter::from_fn(|| rig.subscriber.next_within(PROBE_TIMEOUT)).any(|message| is_short(&message.payload))
     });

@@ -160,6 +160,13 @@ impl Rig {
         false
     }
 
+    /// Waits until so many messages of publishers count as passed on, and none as dropped. The last one counts a moment
+    /// after it was written.
+    pub(crate) fn wait_forwarded(&mut self, count: u32) {
+        let expected = serde_json::json!({"forwarded": count, "dropped": 0});
+        wait_until("all are passed on", || self.gateway.stats()["hub"] == expected);
+    }
+
     pub(crate) fn growth_kib(&self) -> u64 {
         resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib)
     }

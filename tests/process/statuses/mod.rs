@@ -66,8 +66,8 @@ fn an_idle_connection_is_closed_without_an_answer() {
     let fixture = Fixture::with(["--idle-timeout", "1"]);
     // RFC 9112 §2.2: the empty line that old clients send after a body does not begin a request.
     for end in ["", "\r\n"] {
-        let mut client = fixture.gateway.served_client();
         let since = Instant::now();
+        let mut client = fixture.gateway.served_client();
         client.send(end);
         client.expect_close();
         assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
