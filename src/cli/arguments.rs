@@ -34,7 +34,7 @@ const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
     note = "`{command_name} COMMAND --help` lists the options of a command.",
     example = "{command_name} demo",
     example = "{command_name} serve --plain --watch-stdin",
-    error_code(1, "send: a line was refused or is in doubt; listen: the messages did not come in time"),
+    error_code(1, "send: a line was refused or is in doubt; listen: not all messages that were asked for came"),
     error_code(2, "usage"),
     error_code(
         3,

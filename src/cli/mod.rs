@@ -29,13 +29,14 @@ pub enum EarlyExit {
 }
 
 impl Arguments {
-    /// Parses the arguments without the program's name. `--option=value` means `--option value`; `-h`, alone or right
-    /// after the command, means `--help`, and `-V` alone `--version`.
+    /// Parses the arguments without the program's name. `--option=value` means `--option value`, unless it stands behind
+    /// `--`; `-h`, alone or right after the command, means `--help`, and `-V` alone `--version`.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
+        let options_end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let words = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
-            Some((option, value)) if option.starts_with("--") => vec![option, value],
+            Some((option, value)) if at < options_end && option.starts_with("--") => vec![option, value],
             // Behind these two words, `-h` may be the value of an option.
             _ if at < 2 && word == "-h" => vec!["--help"],
             _ if at == 0 && word == "-V" => vec!["--version"],

@@ -87,6 +87,15 @@ fn words_that_are_no_options_are_a_message() {
 }
 
 #[test]
+fn behind_two_dashes_every_word_is_a_message_as_it_stands() {
+    let Ok(Command::Send(send)) = parse("send --url=http://h -- --a=b -h") else { panic!() };
+    assert_eq!(
+        (send.message.as_slice(), send.url.as_deref()),
+        (&["--a=b", "-h"].map(String::from)[..], Some("http://h"))
+    );
+}
+
+#[test]
 fn wrong_arguments_are_usage_errors() {
     for line in [
         "",

@@ -23,7 +23,7 @@ pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// follows the handshake at once, and its receiver reads it within milliseconds.
 const SUBSCRIPTION_TIME: Duration = Duration::from_millis(100);
 
-/// Runs the command. It fails also if the messages did not come in time.
+/// Runs the command. It fails also if not all messages that were asked for came.
 pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut urls = arguments.connect;
