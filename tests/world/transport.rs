@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -179,6 +179,12 @@ pub(crate) struct SimulatedStream {
     socket: Rc<Socket>,
     /// Whether the last read may have left bytes in the socket.
     more: Cell<bool>,
+}
+
+impl AsFd for SimulatedStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        unreachable!("no system call is made on a connection in memory")
+    }
 }
 
 impl Stream for SimulatedStream {

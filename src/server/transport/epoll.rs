@@ -3,11 +3,8 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::ioctl_fionread;
-use rustix::net::sockopt::set_tcp_quickack;
-use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
@@ -42,6 +39,12 @@ pub(crate) struct EpollStream {
     more: Cell<bool>,
 }
 
+impl AsFd for EpollStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl Stream for EpollStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         Ok(Self { socket: registered(socket, Interest::READABLE | Interest::WRITABLE)?, more: Cell::new(false) })
@@ -61,7 +64,7 @@ impl Stream for EpollStream {
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
         // The reactor may not have told yet what has arrived, so it is not asked.
-        let read = receive(self.socket.as_fd(), into);
+        let read = receive(self, into);
         let more = read.as_ref().is_ok_and(|bytes| *bytes == room);
         if !more {
             // These are all the bytes there were (epoll(7)). The reactor learns that, and tells of the next ones.
@@ -72,19 +75,6 @@ impl Stream for EpollStream {
     }
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.try_io(Interest::WRITABLE, |socket| send(socket.as_fd(), bytes))
-    }
-
-    fn acknowledge(&self) {
-        // A failure costs the client a delay.
-        let _ = set_tcp_quickack(&self.socket, true);
-    }
-
-    fn has_unread(&self) -> io::Result<bool> {
-        Ok(ioctl_fionread(&self.socket)? > 0)
-    }
-
-    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
-        Ok(shutdown(&self.socket, sides)?)
+        self.socket.try_io(Interest::WRITABLE, |socket| send(socket, bytes))
     }
 }

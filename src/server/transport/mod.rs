@@ -5,11 +5,12 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::sockopt::set_tcp_quickack;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -50,7 +51,7 @@ pub trait TransportListener: Sized + 'static {
 }
 
 /// The socket of a connection.
-pub trait Stream: Sized + 'static {
+pub trait Stream: AsFd + Sized + 'static {
     /// Takes a connected, non-blocking stream socket, of TCP or of Unix sockets.
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
@@ -64,19 +65,30 @@ pub trait Stream: Sized + 'static {
     /// and after a read that did not fill the capacity, the next [`Stream::readable`] waits. After any other it lets
     /// the tasks that are ready run first, so that a client that sends faster than it is served does not keep the
     /// others waiting.
-    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        receive(self, into)
+    }
 
     /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        send(self, bytes)
+    }
 
     /// Lets TCP acknowledge at once what was read, and not with what is written next.
-    fn acknowledge(&self);
+    fn acknowledge(&self) {
+        // A failure costs the client a delay.
+        let _ = set_tcp_quickack(self, true);
+    }
 
     /// Returns whether bytes have arrived that were not read.
-    fn has_unread(&self) -> io::Result<bool>;
+    fn has_unread(&self) -> io::Result<bool> {
+        Ok(ioctl_fionread(self)? > 0)
+    }
 
     /// Ends the writing side of the connection, or both sides.
-    fn shutdown(&self, sides: Shutdown) -> io::Result<()>;
+    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
+        Ok(shutdown(self, sides)?)
+    }
 }
 
 /// Both transports have tokio's reactor. A poll of io_uring could not be ended without a shutdown of the socket.
@@ -98,12 +110,12 @@ impl TransportListener for AsyncFd<OwnedFd> {
     }
 }
 
-fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
+fn receive(socket: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
     let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
     Ok(bytes)
 }
 
-fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 

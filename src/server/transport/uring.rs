@@ -6,18 +6,16 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::PollFlags;
-use rustix::io::ioctl_fionread;
-use rustix::net::sockopt::set_tcp_quickack;
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Stream, Transport, receive, send};
+use super::{Stream, Transport};
 
 /// Polls that begin in one turn of the event loop. A full queue is submitted at once.
 const SUBMISSIONS: u32 = 256;
@@ -71,6 +69,12 @@ pub struct UringStream {
     is_new: Cell<bool>,
 }
 
+impl AsFd for UringStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl Stream for UringStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         Ok(Self { socket: Rc::new(socket), is_new: Cell::new(true) })
@@ -87,27 +91,6 @@ impl Stream for UringStream {
 
     async fn writable(&self) -> io::Result<()> {
         poll(&self.socket, PollFlags::OUT).await
-    }
-
-    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        receive(self.socket.as_fd(), into)
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        send(self.socket.as_fd(), bytes)
-    }
-
-    fn acknowledge(&self) {
-        // A failure costs the client a delay.
-        let _ = set_tcp_quickack(&self.socket, true);
-    }
-
-    fn has_unread(&self) -> io::Result<bool> {
-        Ok(ioctl_fionread(&self.socket)? > 0)
-    }
-
-    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
-        Ok(shutdown(&self.socket, sides)?)
     }
 }
 
