@@ -56,7 +56,7 @@ impl<S> ConnectionHandle<S> {
 
     /// Returns why it is to end; `None` if it is to go on.
     pub(super) fn ending(&self, worker: &WorkerContext) -> Option<Ending> {
-        self.is_ending.get().then(|| worker.ending.get())
+        self.is_ending.get().then(|| worker.ending())
     }
 
     /// Waits until the connection is told to end. Only the task may call this. Its future is smaller than `Notify`'s.

@@ -83,7 +83,7 @@ impl WorkerPool {
         let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let accepts_inherited = watch::Sender::new(false);
-        let mode = watch::Sender::new(Mode::Closed { since: tokio::time::Instant::now() });
+        let mode = watch::Sender::new(Mode::default());
         let shared = Shared {
             timeouts: config.timeouts,
             permits,
@@ -122,7 +122,7 @@ impl WorkerPool {
 
     /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
-        self.mode.send_replace(Mode::Open(Opened { listening, token, tls }));
+        self.mode.send_modify(|mode| mode.opened = Some(Opened { listening, token, tls }));
     }
 
     /// Accepts connections from the inherited sockets too.
@@ -132,7 +132,7 @@ impl WorkerPool {
 
     /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
-        self.mode.send_replace(Mode::Closed { since: tokio::time::Instant::now() });
+        self.mode.send_modify(Mode::close);
     }
 
     /// Makes the workers end by `deadline`, and waits until they have.

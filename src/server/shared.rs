@@ -1,6 +1,6 @@
 //! What the workers share, and what the connections of one worker share.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,22 +19,14 @@ use crate::tls::session::Acceptor;
 
 /// What the workers are to do.
 #[derive(Clone)]
-#[expect(missing_docs, reason = "the names and types say it")]
-pub enum Mode {
-    /// Nothing listens; connections end with the request that they are in, or that begins within a moment.
-    Closed {
-        since: Instant,
-    },
-    Open(Opened),
-    /// What has come into the sockets is accepted, until nothing waits there; the requests in flight are served, and
-    /// the worker ends when its connections have.
-    Draining {
-        began: Instant,
-        /// When connections are cut off.
-        deadline: Instant,
-        /// What was open before; `None` if nothing was.
-        opened: Option<Opened>,
-    },
+pub struct Mode {
+    /// `None` while nothing listens. Connections from before a switch-off end all the same.
+    pub opened: Option<Opened>,
+    /// When the REST API was last switched off, or the drain began: why connections end that were told to.
+    pub(crate) ending_since: Instant,
+    /// When connections are cut off, once the workers drain: what has come into the sockets is accepted, until nothing
+    /// waits there, the requests in flight are served, and a worker ends when its connections have.
+    pub(crate) cut_off: Option<Instant>,
 }
 
 /// Where requests are accepted, and how.
@@ -47,18 +39,22 @@ pub struct Opened {
     pub tls: Option<Arc<Acceptor>>,
 }
 
+impl Default for Mode {
+    /// Nothing listens.
+    fn default() -> Self {
+        Self { opened: None, ending_since: Instant::now(), cut_off: None }
+    }
+}
+
 impl Mode {
-    /// Makes the workers end by `deadline`, with what was open before.
-    pub fn drain(&mut self, deadline: Instant) {
-        *self = Self::Draining { began: Instant::now(), deadline, opened: self.opened().cloned() };
+    /// Listens no more. Connections end with the request that they are in, or that begins within a moment.
+    pub fn close(&mut self) {
+        (self.opened, self.ending_since) = (None, Instant::now());
     }
 
-    pub(crate) fn opened(&self) -> Option<&Opened> {
-        match self {
-            Self::Open(opened) => Some(opened),
-            Self::Draining { opened, .. } => opened.as_ref(),
-            Self::Closed { .. } => None,
-        }
+    /// Makes the workers end by `deadline`, with what is open now.
+    pub fn drain(&mut self, deadline: Instant) {
+        (self.ending_since, self.cut_off) = (Instant::now(), Some(deadline));
     }
 }
 
@@ -126,8 +122,6 @@ pub struct WorkerContext {
     core: RefCell<Context<WorkerPublisher>>,
     pub(crate) shared: Shared,
     started: Instant,
-    /// Why connections end that are to end.
-    pub(crate) ending: Cell<Ending>,
     /// The mode whose token `core` has.
     mode: RefCell<watch::Receiver<Mode>>,
     /// What was read last. A large message that came in one read shares the buffer, and the next read gets another one.
@@ -149,7 +143,6 @@ impl WorkerContext {
             publisher: core.publisher.clone(),
             core: RefCell::new(core),
             started: Instant::now(),
-            ending: Cell::default(),
             mode: RefCell::new(mode),
             shared,
             input: RefCell::default(),
@@ -167,18 +160,11 @@ impl WorkerContext {
         self.started + time
     }
 
-    /// Takes note of why connections that are told so from now on are to end, if `mode` says it.
-    pub(crate) fn set_ending(&self, mode: &Mode) {
-        let (since, cut_off) = match *mode {
-            Mode::Open(_) => return,
-            Mode::Closed { since } => (since, None),
-            Mode::Draining { began, deadline, .. } => (began, Some(deadline)),
-        };
+    /// Returns why connections end that were told to.
+    pub(crate) fn ending(&self) -> Ending {
+        let Mode { ending_since, cut_off, .. } = *self.shared.mode.borrow();
         let time_of = |instant: Instant| instant.saturating_duration_since(self.started);
-        // A stop is not taken back.
-        if cut_off.is_some() || self.ending.get().cut_off.is_none() {
-            self.ending.set(Ending { since: time_of(since), cut_off: cut_off.map(time_of) });
-        }
+        Ending { since: time_of(ending_since), cut_off: cut_off.map(time_of) }
     }
 
     /// Returns the core's context, with the token and the date of now.
@@ -187,7 +173,7 @@ impl WorkerContext {
         let mut mode = self.mode.borrow_mut();
         // It fails if the sender is gone, which may have sent a last mode.
         if mode.has_changed().unwrap_or(true) {
-            core.token = mode.borrow_and_update().opened().map(|opened| opened.token.clone());
+            core.token = mode.borrow_and_update().opened.as_ref().map(|opened| opened.token.clone());
         }
         core.set_date(SystemTime::now());
         core

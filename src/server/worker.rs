@@ -21,6 +21,7 @@ use crate::server::listener::ACCEPT_PAUSE;
 use crate::server::shared::{Mode, Opened, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::{LineLimit, warning};
+use crate::sys::or_never;
 use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
@@ -65,26 +66,20 @@ impl<S: Stream> Worker<S> {
         }
         let mut mode = self.context.shared.mode.clone();
         loop {
-            let now = mode.borrow_and_update().clone();
-            self.context.set_ending(&now);
-            match now {
-                Mode::Open(opened) => self.open::<T>(&opened),
-                Mode::Closed { .. } => self.close(),
-                Mode::Draining { deadline, opened, .. } => {
-                    // The backlog of an inherited socket belongs to whoever accepts next.
-                    inherited.shutdown().await;
-                    if let Some(opened) = opened {
-                        self.open::<T>(&opened);
-                    }
-                    tokio::select! {
-                        biased;
-                        () = self.drain::<T>(deadline) => return,
-                        Ok(()) = mode.changed() => continue,
-                    }
-                }
+            let Mode { opened, cut_off, .. } = mode.borrow_and_update().clone();
+            if cut_off.is_some() {
+                // The backlog of an inherited socket belongs to whoever accepts next.
+                inherited.shutdown().await;
             }
-            if mode.changed().await.is_err() {
-                return;
+            match opened {
+                Some(opened) => self.open::<T>(&opened),
+                None => self.close(),
+            }
+            tokio::select! {
+                biased;
+                () = or_never(cut_off.map(|deadline| self.drain::<T>(deadline))), if cut_off.is_some() => return,
+                Ok(()) = mode.changed() => {}
+                else => return,
             }
         }
     }
@@ -97,7 +92,6 @@ impl<S: Stream> Worker<S> {
         }
         if open.is_some() {
             // It was off meanwhile, and this worker has not seen it.
-            self.context.set_ending(&Mode::Closed { since: Instant::now() });
             self.end_all();
         }
         let mut accepting = JoinSet::new();
@@ -169,7 +163,7 @@ impl<S: Stream> Worker<S> {
         let is_tcp = socket.address.is_tcp();
         let admit = |connection: OwnedFd, permit| {
             // While the API is off, it is closed unanswered. In the backlog, its client would wait for nothing.
-            let Some(opened) = self.context.shared.mode.borrow().opened().cloned() else { return Ok(()) };
+            let Some(opened) = self.context.shared.mode.borrow().opened.clone() else { return Ok(()) };
             // If the worker opened later, this connection would count as one that was open before, and would end.
             self.open::<T>(&opened);
             if is_tcp {
@@ -192,8 +186,7 @@ impl<S: Stream> Worker<S> {
         let socket = S::new(socket)?;
         // A connection that came before its listener was closed gets its answer too.
         let mode = self.context.shared.mode.borrow();
-        let is_ending = !matches!(*mode, Mode::Open { .. });
-        self.context.set_ending(&mode);
+        let is_ending = mode.opened.is_none() || mode.cut_off.is_some();
         drop(mode);
         let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));

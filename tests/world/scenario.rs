@@ -97,8 +97,7 @@ impl Gateway {
         let port = shared_socket.local_addr().unwrap().port();
         world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
         let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
-        let modes: Vec<_> =
-            world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: Instant::now() })).collect();
+        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::default())).collect();
         let mut policy = Policy::default();
         (policy.limits.head_bytes, policy.limits.body_bytes) = (HEAD_BYTES, BODY_BYTES as u64);
         let shared = |mode: &watch::Sender<_>| Shared {
@@ -164,7 +163,8 @@ impl Gateway {
         for mode in &self.modes {
             let tls = self.world.limits.is_tls.then(tls::acceptor);
             let token = Token::new(TOKENS[token]).unwrap();
-            mode.send_replace(Mode::Open(Opened { listening: Arc::clone(&listening), token, tls }));
+            let opened = Opened { listening: Arc::clone(&listening), token, tls };
+            mode.send_modify(|mode| mode.opened = Some(opened));
         }
     }
 
@@ -187,7 +187,7 @@ impl Gateway {
         self.end_connections("off");
         self.world.change(|moment| moment.token = None);
         for mode in &self.modes {
-            mode.send_replace(Mode::Closed { since: Instant::now() });
+            mode.send_modify(Mode::close);
         }
         *self.closing.borrow_mut() = self.open.take();
         sleep(random.pause_ms(0..2_000)).await;

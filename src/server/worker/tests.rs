@@ -95,6 +95,13 @@ fn opened(token: &str, listening: Arc<Listening>) -> Opened {
     Opened { listening, token: Token::new(token).unwrap(), tls: None }
 }
 
+/// Returns the mode of workers that drain, with a token and no sockets of their own.
+fn draining() -> Mode {
+    let mut mode = Mode { opened: Some(opened("t", Arc::default())), ..Mode::default() };
+    mode.drain(Instant::now() + PATIENCE);
+    mode
+}
+
 /// Returns a connection and its client, who has sent nothing.
 fn connected() -> (TcpStream, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -118,9 +125,7 @@ fn announced_body() -> (TcpStream, OwnedFd) {
 fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
-    let (began, deadline) = (Instant::now(), Instant::now() + PATIENCE);
-    let draining = Mode::Draining { began, deadline, opened: Some(opened("t", Arc::default())) };
-    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
+    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining()));
     Epoll::new().unwrap().block_on(async {
         let (client, socket) = announced_body();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -145,9 +150,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
 fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
-    let deadline = Instant::now() + PATIENCE;
-    let draining = Mode::Draining { began: Instant::now(), deadline, opened: Some(opened("t", Arc::default())) };
-    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining));
+    let worker = worker(&bus, &state, &permits, &watch::Sender::new(draining()));
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -171,8 +174,8 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
         let listening = || {
             Arc::new(Listening::bind(&[ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()])], |_| {}).unwrap())
         };
-        let open = |token| Mode::Open(opened(token, listening()));
-        let mode = watch::Sender::new(open("before"));
+        let mode = watch::Sender::new(Mode::default());
+        mode.send_modify(|mode| mode.opened = Some(opened("before", listening())));
         let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &mode);
         let post = |token: &str, body: &str| {
             let target = format!("/api/message?token={token}");
@@ -187,14 +190,17 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
             client.set_nonblocking(true).unwrap();
             client.write_all(post("before", message).as_bytes()).unwrap();
             assert!(answer(&mut client).await.starts_with("HTTP/1.1 200 "));
-            // The client may begin a request until long after this test.
-            mode.send_replace(Mode::Closed { since: Instant::now() + PATIENCE });
+            mode.send_modify(|mode| {
+                mode.close();
+                // The client may begin a request until long after this test.
+                mode.ending_since += PATIENCE;
+            });
             if is_seen {
                 while !worker.connections.borrow().iter().all(|(_, handle)| handle.ending(&worker.context).is_some()) {
                     yield_now().await;
                 }
             }
-            mode.send_replace(open("after"));
+            mode.send_modify(|mode| mode.opened = Some(opened("after", listening())));
             while !worker
                 .open
                 .borrow()
@@ -211,10 +217,7 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
 }
 
 fn current_of(mode: &watch::Sender<Mode>) -> Arc<Listening> {
-    match &*mode.borrow() {
-        Mode::Open(opened) => Arc::clone(&opened.listening),
-        _ => unreachable!(),
-    }
+    Arc::clone(&mode.borrow().opened.as_ref().unwrap().listening)
 }
 
 /// Returns what a client gets next: an answer, or nothing at the end of the connection.
@@ -274,8 +277,7 @@ impl Transport for LateEpoll {
 #[test]
 fn a_socket_that_cannot_be_waited_for_is_tried_again() {
     let (bus, state) = (bus(), StateWhenWoken::new());
-    let worker =
-        worker(&bus, &state, &Arc::new(Semaphore::new(1)), &watch::Sender::new(Mode::Closed { since: Instant::now() }));
+    let worker = worker(&bus, &state, &Arc::new(Semaphore::new(1)), &watch::Sender::new(Mode::default()));
     let target = ListenTarget::Addresses(vec!["127.0.0.1:0".parse().unwrap()]);
     let listening = Listening::bind(&[target], |_| {}).unwrap();
     let address = listening.addresses().next().unwrap().to_string();
