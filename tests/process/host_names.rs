@@ -137,10 +137,10 @@ fn a_hub_at_an_address_with_a_zone_is_dialled() {
     if !succeeds(&["sh", "-c", script, "sh", "true"]) {
         return skip("no link-local address can be made here: this needs `unshare` and `ip`");
     }
-    for zone in ["lo", "1"] {
-        let publishers = format!("tcp://[fe80::1%{zone}]:16130");
-        let builder = Gateway::serve().only_hub(&publishers, "tcp://127.0.0.1:*").connect(&publishers).after(script);
+    let [name, number] = ["lo", "1"].map(|zone| format!("tcp://[fe80::1%{zone}]:16130"));
+    for (bound, dialled) in [(&name, &number), (&number, &name)] {
+        let builder = Gateway::serve().only_hub(bound, "tcp://127.0.0.1:*").connect(dialled).after(script);
         let connected = builder.start().wait_connected();
-        assert_eq!(connected["endpoint"], publishers.as_str());
+        assert_eq!(connected["endpoint"], dialled.as_str());
     }
 }
