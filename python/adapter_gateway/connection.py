@@ -188,7 +188,7 @@ def _connected(endpoint: Endpoint, family: int, address: Any, until: float) -> s
         context = endpoint.tls_context()
         if context is not None:
             made.settimeout(_rest_s(until))
-            made = context.wrap_socket(made, server_hostname=endpoint.host)
+            made = context.wrap_socket(made, server_hostname=endpoint.tls_name)
     except BaseException:
         made.close()
         raise

@@ -59,7 +59,7 @@ class Endpoint:
         #: Where the token comes from, for errors.
         self.token_name = "the token that the client was made with"
         self.socket_path: Optional[str] = None
-        self.host = self._authority = "localhost"
+        self.host = self.tls_name = self._authority = "localhost"
         self.port = 0
         self.is_tls = False
         self._target = PATH
@@ -102,7 +102,9 @@ class Endpoint:
         self.port = (443 if self.is_tls else 80) if parts.port is None else parts.port
         if self.port == 0:
             raise ValueError("nothing listens on port 0")
-        self._authority = parts.netloc
+        # The gateway and its certificate do not know the interface of an address of IPv6.
+        self.tls_name = self.host.partition("%")[0]
+        self._authority = re.sub(r"%[^]]*", "", parts.netloc)
         if parts.path not in ("", "/"):
             self._target = quote(parts.path, safe="/%:@!$&'()*+,;=~-._")
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -57,7 +57,7 @@ impl fmt::Display for ListenAddress {
 pub enum TcpAddress {
     /// `127.0.0.1:12358` or `[::1]:12358`
     Address(SocketAddr),
-    /// `localhost:12358`
+    /// `localhost:12358`, or `[fe80::1%eth0]:12358`, whose number of the interface the system tells.
     #[expect(missing_docs, reason = "the names say it")]
     Name { host: String, port: u16 },
 }
@@ -67,7 +67,7 @@ impl TcpAddress {
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::Address(address) => Ok(vec![*address]),
-            Self::Name { host, port } => look_up_in_time(host, *port),
+            Self::Name { host, port } => look_up_in_time(host.trim_matches(['[', ']']), *port),
         }
     }
 }
@@ -81,7 +81,7 @@ impl FromStr for TcpAddress {
         }
         let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
         let port = digits(port).ok_or("the port is not a number up to 65535")?;
-        if !is_host_name(host) {
+        if !is_host_name(host) && !has_zone(host) {
             return Err("neither an address nor a name with a port");
         }
         Ok(Self::Name { host: host.into(), port })
@@ -98,6 +98,13 @@ fn is_host_name(text: &str) -> bool {
     let mut labels = text.strip_suffix('.').unwrap_or(text).split('.');
     labels.clone().all(is_label)
         && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
+}
+
+/// Returns whether this is an address of IPv6 with the name of its interface, in brackets.
+fn has_zone(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let parts = inside.and_then(|text| text.split_once('%'));
+    parts.is_some_and(|(address, zone)| address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty())
 }
 
 impl fmt::Display for TcpAddress {
@@ -118,7 +125,9 @@ mod tests {
         for text in ["127.0.0.1:80", "[::1]:0", "0.0.0.0:65535", "[fe80::1%2]:80"] {
             assert!(matches!(text.parse(), Ok(TcpAddress::Address(_))), "{text}");
         }
-        for text in ["localhost:12358", "a.example.org:1", "a.example.org.:1", "host_1:80", "x-1.0x:80"] {
+        for text in
+            ["localhost:12358", "a.example.org:1", "a.example.org.:1", "host_1:80", "x-1.0x:80", "[fe80::1%eth0]:80"]
+        {
             let parsed: ListenAddress = text.parse().unwrap();
             assert!(matches!(parsed, ListenAddress::Tcp(TcpAddress::Name { .. })), "{text}");
             assert_eq!(parsed.to_string(), text);
@@ -161,6 +170,9 @@ mod tests {
             "-a:80",
             "::1:80",
             "[localhost]:80",
+            "[localhost%eth0]:80",
+            "[fe80::1%]:80",
+            "fe80::1%eth0:80",
             "http://a:80",
             "user@host:80",
             "grüße.example:80",
@@ -177,6 +189,12 @@ mod tests {
         ] {
             assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_zone_is_the_number_of_its_interface() {
+        let address: TcpAddress = "[fe80::1%lo]:7".parse().unwrap();
+        assert_eq!(address.resolve().unwrap(), ["[fe80::1%1]:7".parse().unwrap()]);
     }
 
     #[test]

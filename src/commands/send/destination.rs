@@ -56,6 +56,12 @@ pub(super) struct Destination {
     authority: String,
 }
 
+/// Returns a host without the interface of an address of IPv6, which other machines and certificates do not know.
+fn without_zone(text: &str) -> String {
+    let (start, zone) = text.split_once('%').unwrap_or((text, ""));
+    format!("{start}{}", zone.trim_start_matches(|character| character != ']'))
+}
+
 impl Destination {
     /// Returns what the arguments name, and by default the gateway of the user's settings.
     pub(super) fn new(arguments: &SendArguments) -> Result<Self, Failure> {
@@ -98,7 +104,7 @@ impl Destination {
         let address: TcpAddress = with_port.parse().map_err(|_| NO_ADDRESS)?;
         let (host, port) = match &address {
             TcpAddress::Address(address) => (address.ip().to_string(), address.port()),
-            TcpAddress::Name { host, port } => (host.clone(), *port),
+            TcpAddress::Name { host, port } => (without_zone(host).trim_matches(['[', ']']).to_owned(), *port),
         };
         if port == 0 {
             return Err(NO_ADDRESS);
@@ -109,7 +115,7 @@ impl Destination {
             name: format!("{scheme}://{authority}"),
             settings,
             target: if matches!(path, "" | "/") { ENDPOINT } else { path }.into(),
-            authority: authority.into(),
+            authority: without_zone(authority),
         })
     }
 
@@ -357,6 +363,8 @@ mod tests {
             ("http://[::1]/", "http://[::1]", 80, ENDPOINT),
             ("http://127.0.0.1:1/a/b", "http://127.0.0.1:1", 1, "/a/b"),
             ("https://[::1]:2", "https://[::1]:2", 2, ENDPOINT),
+            ("https://[fe80::1%2]:2", "https://[fe80::1%2]:2", 2, ENDPOINT),
+            ("https://[fe80::1%eth0]", "https://[fe80::1%eth0]", 443, ENDPOINT),
         ] {
             let destination = Destination::of_url(url, PathBuf::new()).unwrap();
             assert_eq!((destination.name.as_str(), destination.target.as_str()), (name, target));
@@ -366,6 +374,24 @@ mod tests {
                 TcpAddress::Name { port, .. } => port,
             };
             assert_eq!(found, port, "{url}");
+        }
+    }
+
+    #[test]
+    fn neither_host_field_nor_certificate_has_a_zone() {
+        for (url, authority, name) in [
+            ("https://[fe80::1%2]:5", "[fe80::1]:5", "fe80::1"),
+            ("https://[fe80::1%eth0]:5", "[fe80::1]:5", "fe80::1"),
+            ("https://[fe80::1%eth0]", "[fe80::1]", "fe80::1"),
+            ("https://[::1]:5", "[::1]:5", "::1"),
+            ("https://h:5", "h:5", "h"),
+        ] {
+            let destination = Destination::of_url(url, PathBuf::new()).unwrap();
+            assert_eq!(
+                (destination.authority.as_str(), destination.tls_name.as_deref()),
+                (authority, Some(name)),
+                "{url}"
+            );
         }
     }
 

@@ -25,6 +25,7 @@ SECRET = "s3cret/&=%"
     [
         ("http://localhost:12358/api/message", b"/api/message", b"localhost:12358"),
         ("https://[::1]:1", b"/api/message", b"[::1]:1"),
+        ("https://[fe80::1%eth0]:1", b"/api/message", b"[fe80::1]:1"),
         ("http://gateway/", b"/api/message", b"gateway"),
         ("http://proxy/below/api/message", b"/below/api/message", b"proxy"),
         ("/run/user/1000/gateway", b"/api/message", b"localhost"),
