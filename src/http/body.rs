@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::http::h1::SyntaxFault;
-use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
+use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::request::{Expectation, Framing, Request};
 use crate::http::problem::Problem;
 use crate::message::publish::Unavailable;
@@ -19,83 +18,43 @@ pub const DISCARD_BYTES: u64 = 64 * 1024;
 /// Finds the end of one body, up to a limit of its content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyReader {
-    rest: BodyRest,
-    /// Bytes of content that may still come.
-    allowed_bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum BodyRest {
-    Length(u64),
-    Chunked(ChunkedDecoder),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BodyFault {
-    Malformed(SyntaxFault),
-    TooLarge,
-    /// The buffers have no room for it. The reader drops what was not buffered.
-    NoRoom(BodyReader),
-}
-
-impl BodyFault {
-    /// Returns why the request is refused, and what of its body may be dropped.
-    #[cold]
-    pub(super) fn refusal(self, limit: u64) -> (Problem, BodyReader) {
-        match self {
-            Self::Malformed(fault) => (Problem::Request(fault.into()), BodyReader::EMPTY),
-            Self::TooLarge => (Problem::TooLarge(limit), BodyReader::EMPTY),
-            Self::NoRoom(rest) => (Problem::Unavailable(Unavailable::Buffered), rest),
-        }
-    }
+    decoder: BodyDecoder,
+    /// Bytes of content that were read.
+    content_bytes: usize,
+    limit_bytes: u64,
 }
 
 impl BodyReader {
-    pub(super) const EMPTY: Self = Self { rest: BodyRest::Length(0), allowed_bytes: 0 };
+    pub(super) const EMPTY: Self = Self::new(Framing::Length(0), 0);
+
+    const fn new(framing: Framing, limit_bytes: u64) -> Self {
+        Self { decoder: BodyDecoder::new(framing), content_bytes: 0, limit_bytes }
+    }
 
     /// Returns a reader of a body that is dropped.
     pub(super) fn dropping(framing: Framing) -> Self {
         Self::new(framing, DISCARD_BYTES)
     }
 
-    fn new(framing: Framing, limit: u64) -> Self {
-        let rest = match framing {
-            Framing::Length(bytes) => BodyRest::Length(bytes),
-            Framing::Chunked => BodyRest::Chunked(ChunkedDecoder::default()),
-        };
-        Self { rest, allowed_bytes: limit }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self.rest, BodyRest::Length(0))
+        self.decoder.is_done()
     }
 
+    /// Returns whether the body is known to be over the limit.
     pub(super) fn is_too_large(&self) -> bool {
-        self.length_left().is_some_and(|left| left > self.allowed_bytes)
+        self.decoder.length_left().is_some_and(|left| self.is_over_limit(left))
     }
 
     /// Reads up to the end of the input, of a chunk, or of the body.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<Decoded<'i>, BodyFault> {
-        let (part, announced) = match &mut self.rest {
-            BodyRest::Length(left) => {
-                let (content, rest) = split(input, usize::try_from(*left).map_or(input.len(), |l| l.min(input.len())));
-                *left -= content.len() as u64;
-                (Decoded { content, rest, done: *left == 0 }, *left)
-            }
-            BodyRest::Chunked(decoder) => (decoder.decode(input).map_err(BodyFault::Malformed)?, decoder.left()),
-        };
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<Decoded<'i>, Problem> {
+        let part = self.decoder.decode(input).map_err(Problem::Request)?;
+        self.content_bytes += part.content.len();
         // A chunk is judged by its size, before any of it is buffered.
-        let allowed = self.allowed_bytes.checked_sub(part.content.len() as u64).filter(|left| announced <= *left);
-        self.allowed_bytes = allowed.ok_or(BodyFault::TooLarge)?;
-        Ok(part)
+        if self.is_over_limit(self.decoder.left()) { Err(Problem::TooLarge(self.limit_bytes)) } else { Ok(part) }
     }
 
-    /// Returns the bytes that are still to come; `None` for a chunked body.
-    fn length_left(&self) -> Option<u64> {
-        match self.rest {
-            BodyRest::Length(left) => Some(left),
-            BodyRest::Chunked(_) => None,
-        }
+    fn is_over_limit(&self, left: u64) -> bool {
+        left.saturating_add(self.content_bytes as u64) > self.limit_bytes
     }
 }
 
@@ -107,9 +66,8 @@ pub(super) type BufferedPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
 pub(super) struct BufferedBody {
     pub(super) request: Request,
     reader: BodyReader,
+    /// The reader has read all of it but what was put into [`BufferedBody::space`].
     content: Vec<u8>,
-    /// Bytes of `content` that the reader has seen: all but those that were put into [`BufferedBody::space`].
-    read_bytes: usize,
     hold: Hold,
     buffered_bytes: usize,
 }
@@ -120,33 +78,33 @@ impl BufferedBody {
     pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
-        let length = usize::try_from(reader.length_left().unwrap_or(0)).ok()?;
+        let length = usize::try_from(reader.decoder.left()).ok()?;
         let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
         // Once some of the body has come, the rest will.
         let request = Request { expectation: Expectation::None, ..request };
         let buffered_bytes = budget.limit_bytes();
-        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
+        Some(Self { request, reader, content: Vec::new(), hold, buffered_bytes })
     }
 
-    /// Reads up to the end of the input, of a chunk, or of the body.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, BodyFault> {
+    /// Reads up to the end of the input, of a chunk, or of the body. Fails with why the request is refused, and what of
+    /// its body may be dropped.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, (Problem, BodyReader)> {
         let before = self.reader;
-        let part = self.reader.read(input)?;
+        let part = self.reader.read(input).map_err(|problem| (problem, BodyReader::EMPTY))?;
         if part.done && self.content.is_empty() {
             return Ok((Some(Cow::Borrowed(part.content)), part.rest));
         }
-        let content_bytes = self.content.len() + part.content.len();
+        let content_bytes = self.reader.content_bytes;
         let capacity = self.capacity_for(content_bytes);
         // A body that is whole in one read needs no room, since it is gone before the next read.
         let must_wait = part.rest.is_empty() && !part.done;
         if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
-            let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
-            return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
+            let rest = BodyReader { limit_bytes: DISCARD_BYTES, ..before };
+            return Err((Problem::Unavailable(Unavailable::Buffered), rest));
         }
         self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
-        self.read_bytes = self.content.len();
         let whole = part.done.then(|| Cow::Owned(std::mem::take(&mut self.content)));
         Ok((whole, part.rest))
     }
@@ -160,7 +118,7 @@ impl BufferedBody {
         if content_bytes <= self.content.capacity() {
             return self.content.capacity();
         }
-        let most = content_bytes.saturating_add(usize::try_from(self.reader.allowed_bytes).unwrap_or(usize::MAX));
+        let most = usize::try_from(self.reader.limit_bytes).unwrap_or(usize::MAX);
         content_bytes.next_power_of_two().min(most).min(self.buffered_bytes)
     }
 
@@ -177,24 +135,17 @@ impl BufferedBody {
 
     /// Reads what was put into the space. Returns the body, once it is whole, and what was put behind it.
     pub(super) fn read_space(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (_, input) = split(&self.content, self.read_bytes);
-        let part = self.reader.read(input);
+        let part = self.reader.read(self.content.split_at(self.reader.content_bytes).1);
         debug_assert!(part.is_ok(), "a length within the limit was announced");
         let Decoded { rest, done, .. } = part.ok()?;
         let behind = rest.to_vec();
         self.content.truncate(self.content.len() - behind.len());
-        self.read_bytes = self.content.len();
         done.then(|| (std::mem::take(&mut self.content), behind))
     }
 
     fn length_left(&self) -> Option<usize> {
-        self.reader.length_left().and_then(|left| usize::try_from(left).ok())
+        self.reader.decoder.length_left().and_then(|left| usize::try_from(left).ok())
     }
-}
-
-pub(super) fn split(input: &[u8], at: usize) -> (&[u8], &[u8]) {
-    debug_assert!(at <= input.len(), "{at} is behind the end, {}", input.len());
-    input.split_at_checked(at).unwrap_or((input, &[]))
 }
 
 #[cfg(test)]
@@ -216,7 +167,7 @@ mod tests {
     }
 
     /// Gives `body` one piece, and returns the whole body if it ends there.
-    fn give<'i>(body: &mut BufferedBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
+    fn give<'i>(body: &mut BufferedBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, (Problem, BodyReader)> {
         while !piece.is_empty() {
             let (whole, rest) = body.read(piece)?;
             if whole.is_some() {
@@ -262,7 +213,13 @@ mod tests {
             assert!(body.space().is_none(), "{framing:?}");
             assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
             let mut body = buffer(framing, &budget).unwrap();
-            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
+            assert!(
+                matches!(
+                    give(&mut body, &wire[..wire.len() - 1]),
+                    Err((Problem::Unavailable(Unavailable::Buffered), _))
+                ),
+                "{framing:?}"
+            );
         }
         let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
         assert!(buffer(may_be_whole, &budget).is_some() && buffer(larger, &budget).is_none());

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::http::h1::fields::MediaType;
-use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
 use crate::message::publish::Unavailable;
@@ -49,6 +48,9 @@ impl Status {
 /// Bytes of a `Content-Type` that are sent back: more than that of any usual client has.
 const SHOWN_BYTES: usize = 64;
 
+/// RFC 9110 §15.5.16: an Accept-Encoding tells the client that the coding was the cause.
+const IDENTITY: &str = "Accept-Post: application/json\r\nAccept-Encoding: identity\r\n";
+
 /// Most documents are shorter than this.
 const DOCUMENT_BYTES: usize = 256;
 
@@ -91,39 +93,31 @@ impl Problem {
         })
     }
 
-    /// Returns the status, and the last part of the type.
-    fn kind(&self) -> (Status, &'static str) {
+    /// Returns the status, the last part of the type, and the field lines that only the answer to this problem has.
+    fn row(&self) -> (Status, &'static str, &'static str) {
         match self {
-            Self::Request(RequestFault::Malformed(_)) => (Status::BadRequest, "malformed-request"),
-            Self::Request(RequestFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large"),
-            Self::Request(RequestFault::TargetTooLong) => (Status::UriTooLong, "target-too-long"),
-            Self::Request(RequestFault::Version) => (Status::HttpVersionNotSupported, "http-version"),
-            Self::Request(RequestFault::TransferCoding) => (Status::NotImplemented, "transfer-coding"),
-            Self::NotFound(_) => (Status::NotFound, "not-found"),
-            Self::Method => (Status::MethodNotAllowed, "method-not-allowed"),
-            Self::Token => (Status::Unauthorized, "token"),
-            Self::MediaType(_) => (Status::UnsupportedMediaType, "media-type"),
-            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding"),
-            Self::Expectation => (Status::ExpectationFailed, "expectation"),
-            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large"),
-            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind()),
-            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json"),
-            Self::Message(_) => (Status::UnprocessableContent, "not-a-message"),
-            Self::Timeout(_) => (Status::RequestTimeout, "timeout"),
+            Self::Request(RequestFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large", ""),
+            Self::Request(RequestFault::TargetTooLong) => (Status::UriTooLong, "target-too-long", ""),
+            Self::Request(RequestFault::Version) => (Status::HttpVersionNotSupported, "http-version", ""),
+            Self::Request(RequestFault::TransferCoding) => (Status::NotImplemented, "transfer-coding", ""),
+            Self::Request(_) => (Status::BadRequest, "malformed-request", ""),
+            Self::NotFound(_) => (Status::NotFound, "not-found", ""),
+            Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "Allow: POST, OPTIONS\r\n"),
+            Self::Token => (Status::Unauthorized, "token", "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n"),
+            Self::MediaType(_) => (Status::UnsupportedMediaType, "media-type", "Accept-Post: application/json\r\n"),
+            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding", IDENTITY),
+            Self::Expectation => (Status::ExpectationFailed, "expectation", ""),
+            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large", ""),
+            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind(), "Retry-After: 1\r\n"),
+            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json", ""),
+            Self::Message(_) => (Status::UnprocessableContent, "not-a-message", ""),
+            Self::Timeout(_) => (Status::RequestTimeout, "timeout", ""),
         }
     }
 
     fn detail(&self) -> Cow<'_, str> {
         match self {
-            Self::Request(RequestFault::Malformed(fault)) => fault.reason().into(),
-            Self::Request(RequestFault::TooLarge) => {
-                format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines").into()
-            }
-            Self::Request(RequestFault::TargetTooLong) => {
-                format!("the request target is longer than {TARGET_BYTES} bytes").into()
-            }
-            Self::Request(RequestFault::Version) => "HTTP/1.1 and HTTP/1.0 are spoken here".into(),
-            Self::Request(RequestFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
+            Self::Request(fault) => fault.reason().into(),
             Self::NotFound(difference) => format!("the one endpoint is POST /api/message{difference}").into(),
             Self::Method => "a message is sent with POST".into(),
             Self::Token => {
@@ -154,22 +148,10 @@ impl Problem {
         }
     }
 
-    /// Returns the field lines that this problem adds to its answer.
-    pub(super) fn field_lines(&self) -> &'static str {
-        match self {
-            Self::Method => "Allow: POST, OPTIONS\r\n",
-            Self::Token => "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n",
-            Self::MediaType(_) => "Accept-Post: application/json\r\n",
-            // RFC 9110 §15.5.16: an Accept-Encoding tells the client that the coding was the cause.
-            Self::ContentEncoding => "Accept-Post: application/json\r\nAccept-Encoding: identity\r\n",
-            Self::Unavailable(_) => "Retry-After: 1\r\n",
-            _ => "",
-        }
-    }
-
-    /// Returns the status, and the document (RFC 9457 §3), which ends with a newline for people at a terminal.
-    pub(super) fn document(&self) -> (Status, String) {
-        let (status, kind) = self.kind();
+    /// Returns the status, the field lines that only this answer has, and the document (RFC 9457 §3), which ends with a
+    /// newline for people at a terminal.
+    pub(super) fn answer(&self) -> (Status, &'static str, String) {
+        let (status, kind, field_lines) = self.row();
         let mut document = String::with_capacity(DOCUMENT_BYTES);
         for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
             document.push_str(part);
@@ -185,7 +167,7 @@ impl Problem {
             push_quoted(&mut document, pointer);
         }
         document.push_str("}\n");
-        (status, document)
+        (status, field_lines, document)
     }
 }
 
@@ -228,7 +210,7 @@ mod tests {
     fn a_document_escapes_what_json_does() {
         let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
         let fault = message::parse(body, Rules::default()).unwrap_err();
-        let document: Value = serde_json::from_str(&Problem::Message(fault).document().1).unwrap();
+        let document: Value = serde_json::from_str(&Problem::Message(fault).answer().2).unwrap();
         assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
         assert_eq!(document["pointer"], "/payload/a\"");
         assert_eq!(document["status"], 422);

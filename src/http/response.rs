@@ -1,7 +1,7 @@
 //! Answers as bytes (RFC 9112 §4). Each answer is counted where it is written.
 
 use crate::http::context::Context;
-use crate::http::h1::SyntaxFault;
+use crate::http::h1::RequestFault;
 use crate::http::h1::head::PROXY;
 use crate::http::h1::request::{Method, Request, Version};
 use crate::http::policy::AllowedOrigins;
@@ -9,9 +9,6 @@ use crate::http::problem::{Problem, Status};
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// Plain text, for a person.
-const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
 
 /// Appends 200: the message is in the queue to the hub.
 pub fn accepted<P>(request: &Request, context: &mut Context<P>) {
@@ -40,12 +37,12 @@ pub(super) fn options<P>(request: &Request, context: &mut Context<P>) {
 }
 
 pub(super) fn problem<P>(problem: &Problem, request: &Request, context: &mut Context<P>) {
-    let (status, document) = problem.document();
+    let (status, field_lines, document) = problem.answer();
     if let Problem::Unavailable(reason) = problem {
         context.counters.refused.of(*reason).add(1);
     }
     let out = head(status, request, context);
-    out.extend_from_slice(problem.field_lines().as_bytes());
+    out.extend_from_slice(field_lines.as_bytes());
     content("application/problem+json", &document, request, out);
 }
 
@@ -53,8 +50,10 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, context: &mut Con
 pub fn https_only<P>(first: &[u8], context: &mut Context<P>) {
     let request = Request::unread(first);
     let out = head(Status::BadRequest, &request, context);
-    let is_proxy = first.starts_with(PROXY);
-    let text = if is_proxy { &format!("{}\n", SyntaxFault::Proxy.reason()) } else { HTTPS_ONLY };
+    let text = match first.starts_with(PROXY) {
+        true => &format!("{}\n", RequestFault::Proxy.reason()),
+        false => "This port speaks https: use https:// in the address, not http://.\n",
+    };
     content("text/plain; charset=utf-8", text, &request, out);
 }
 
@@ -75,7 +74,7 @@ fn head<'c, P>(status: Status, request: &Request, context: &'c mut Context<P>) -
     } else {
         put(out, ["HTTP/1.1 ", &status.code().to_string(), " ", status.reason(), "\r\nDate: "]);
     }
-    out.extend_from_slice(&context.date);
+    out.extend_from_slice(context.date.as_bytes());
     out.extend_from_slice(b"\r\n");
     allowed_origin(&context.policy.origins, request.origin, out);
     match (request.persistent, request.version) {
@@ -96,13 +95,9 @@ fn allowed_origin(origins: &AllowedOrigins, origin: Option<usize>, out: &mut Vec
     let AllowedOrigins::These(origins) = origins else {
         return out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
     };
-    if let Some(index) = origin {
-        debug_assert!(index < origins.len(), "the index comes from the list itself");
-        if let Some(origin) = origins.get(index) {
-            out.extend_from_slice(b"Access-Control-Allow-Origin: ");
-            out.extend_from_slice(origin.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+    debug_assert!(origin.is_none_or(|index| index < origins.len()), "the index comes from the list itself");
+    if let Some(origin) = origin.and_then(|index| origins.get(index)) {
+        put(out, ["Access-Control-Allow-Origin: ", origin, "\r\n"]);
     }
     // Fetch §3.2.5: an answer that depends on the origin says so, whether or not the origin is allowed.
     out.extend_from_slice(b"Vary: Origin\r\n");

@@ -21,11 +21,11 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::http::admission::admit;
-use crate::http::body::{BodyReader, BufferedBody, split};
+use crate::http::body::{BodyReader, BufferedBody};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, buffer_of};
-use crate::http::h1::SyntaxFault;
-use crate::http::h1::chunked::Decoded;
+use crate::http::h1::RequestFault;
+use crate::http::h1::body::Decoded;
 use crate::http::h1::head::HeadSearch;
 use crate::http::h1::request::{Expectation, Framing, Method, Request};
 use crate::http::problem::Problem;
@@ -157,12 +157,12 @@ impl Connection {
     pub fn give_up<P>(&mut self, reason: CloseReason, context: &mut Context<P>) -> Next {
         let unfinished = match &self.state {
             ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
-            _ if self.waiting() == Some(Waiting::Head) => Some(("head", Request::unread(&self.held))),
+            _ if self.next(&[]) == Next::Read(Waiting::Head) => Some(("head", Request::unread(&self.held))),
             _ => None,
         };
         if let Some((part, request)) = unfinished {
             let problem = match reason {
-                CloseReason::EndOfInput => Problem::Request(SyntaxFault::Incomplete.into()),
+                CloseReason::EndOfInput => Problem::Request(RequestFault::Incomplete),
                 CloseReason::TimedOut => Problem::Timeout(part),
                 _ => Problem::Unavailable(Unavailable::Stopping),
             };
@@ -183,28 +183,24 @@ impl Connection {
         self.requests
     }
 
-    fn waiting(&self) -> Option<Waiting> {
-        match &self.state {
+    fn next(&self, answers: &[u8]) -> Next {
+        let waiting = match &self.state {
             // The empty line that may stand before a request (RFC 9112 §2.2), whole or in part, is no part of it: old
             // clients send one behind a body, and are idle then.
             ConnectionState::Head { empty_line_skipped, .. }
                 if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
             {
-                Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
+                match self.requests {
+                    _ if self.finishing => return Next::Close(CloseReason::Asked),
+                    0 => Waiting::First,
+                    _ => Waiting::Another,
+                }
             }
-            ConnectionState::Head { .. } => Some(Waiting::Head),
-            ConnectionState::Buffer(_) | ConnectionState::Discard(_) => Some(Waiting::Body),
-            ConnectionState::Closed(_) => None,
-        }
-    }
-
-    fn next(&self, answers: &[u8]) -> Next {
-        match (&self.state, self.waiting()) {
-            (ConnectionState::Closed(reason), _) => Next::Close(*reason),
-            (_, Some(waiting)) if self.finishing && waiting.is_for_request() => Next::Close(CloseReason::Asked),
-            (_, Some(waiting)) if answers.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
-            _ => Next::Again,
-        }
+            ConnectionState::Head { .. } => Waiting::Head,
+            ConnectionState::Buffer(_) | ConnectionState::Discard(_) => Waiting::Body,
+            ConnectionState::Closed(reason) => return Next::Close(*reason),
+        };
+        if answers.len() < ANSWER_BYTES || self.held.is_empty() { Next::Read(waiting) } else { Next::Again }
     }
 
     /// Reads requests until more input is needed, or the answers are to be written. Returns the rest.
@@ -224,8 +220,7 @@ impl Connection {
                 ConnectionState::Head { .. } => self.head(input, &mut admitted, context),
                 ConnectionState::Buffer(buffered) => {
                     let request = buffered.request;
-                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|fault| {
-                        let (problem, rest) = fault.refusal(context.policy.limits.body_bytes);
+                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|(problem, rest)| {
                         self.refuse(&problem, rest, request, context);
                         (None, bytes)
                     });
@@ -271,7 +266,7 @@ impl Connection {
                 let origin = context.policy.origins.position(head.fields.origin);
                 let request = Request { origin, ..head.request };
                 let verdict = admit(&head, context.token.as_ref(), &context.policy);
-                let (head, rest) = split(input.bytes, end);
+                let (head, rest) = input.bytes.split_at(end);
                 *admitted = verdict.is_ok().then_some((head, request));
                 Some((request, verdict, rest))
             }),
@@ -332,13 +327,12 @@ impl Connection {
 
     /// Publishes a whole body if it is a message, and answers.
     fn answer(&mut self, body: Input<'_>, request: Request, context: &mut Context<impl Publish>) {
-        let close = self.asked_to_close(&request);
-        let request = Request { persistent: close.is_none(), ..request };
-        match context.publish(body) {
+        let published = context.publish(body);
+        let request = self.go_on(BodyReader::EMPTY, request);
+        match published {
             Ok(()) => response::accepted(&request, context),
             Err(problem) => response::problem(&problem, &request, context),
         }
-        self.state = close.map_or(START, ConnectionState::Closed);
     }
 
     /// Refuses a request, of whose body `rest` was not read.
@@ -354,7 +348,7 @@ impl Connection {
         response::problem(problem, &request, context);
     }
 
-    /// Drops the rest of a body, or closes (RFC 9112 §9.3). Returns the request, which says which.
+    /// Drops what was not read of a body, if anything, or closes (RFC 9112 §9.3). Returns the request, which says which.
     fn go_on(&mut self, rest: BodyReader, request: Request) -> Request {
         let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
@@ -363,17 +357,13 @@ impl Connection {
             (_, Expectation::Continue | Expectation::Unknown) if !rest.is_empty() => true,
             _ => rest.is_too_large(),
         };
-        let close = self.asked_to_close(&request).or(is_in_doubt.then_some(CloseReason::Refused));
+        let is_last = !request.persistent || self.finishing;
+        let close = is_last.then_some(CloseReason::Asked).or(is_in_doubt.then_some(CloseReason::Refused));
         self.state = match close {
             Some(reason) => ConnectionState::Closed(reason),
             None if rest.is_empty() => START,
             None => ConnectionState::Discard(rest),
         };
         Request { persistent: close.is_none(), ..request }
-    }
-
-    /// Returns why this request is the last, if client or gateway want that.
-    fn asked_to_close(&self, request: &Request) -> Option<CloseReason> {
-        (!request.persistent || self.finishing).then_some(CloseReason::Asked)
     }
 }

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use httparse::Header;
 
 use super::request::{Expectation, Framing, Request, Version};
-use super::{RequestFault, SyntaxFault, is_tchar, split_once};
+use super::{RequestFault, is_tchar, split_once};
 
 const PORT_DIGITS: usize = 5;
 
@@ -45,7 +45,22 @@ impl<'b> Fields<'b> {
         for line in lines {
             reading.line(line.name, line.value)?;
         }
-        reading.finish(is_unix)
+        let is_http11 = request.version == Version::Http11;
+        match reading.host {
+            None if is_http11 => return Err(RequestFault::HostMissing),
+            Some(b"") if is_unix => {}
+            // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
+            Some(host) if !is_authority(host) => return Err(RequestFault::HostInvalid),
+            _ => {}
+        }
+        let framing = reading.framing(is_http11)?;
+        let persistent = !reading.close && (is_http11 || reading.keep_alive);
+        let expectation = match reading.request.expectation {
+            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
+            Expectation::Continue if !is_http11 => Expectation::None,
+            expectation => expectation,
+        };
+        Ok((Request { framing, persistent, expectation, ..reading.request }, reading.fields))
     }
 }
 
@@ -63,12 +78,12 @@ struct FieldsReading<'b> {
 }
 
 impl<'b> FieldsReading<'b> {
-    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), SyntaxFault> {
+    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), RequestFault> {
         // Most clients send the usual case, which is cheaper to compare.
         let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
         // By length first: most lines of no interest cost one comparison.
         match name.len() {
-            4 if is("Host") => once(&mut self.host, value, SyntaxFault::HostRepeated)?,
+            4 if is("Host") => once(&mut self.host, value, RequestFault::HostRepeated)?,
             6 if is("Expect") => self.expect(value),
             6 if is("Origin") => self.fields.origin = Some(value),
             10 if is("Connection") => self.connection(value),
@@ -84,7 +99,7 @@ impl<'b> FieldsReading<'b> {
                 self.fields.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
-                once(&mut self.length, content_length(value)?, SyntaxFault::LengthRepeated)?;
+                once(&mut self.length, content_length(value)?, RequestFault::LengthRepeated)?;
             }
             16 if is("Content-Encoding") => {
                 self.fields.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
@@ -115,40 +130,22 @@ impl<'b> FieldsReading<'b> {
     /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An
     /// empty member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different
     /// bodies.
-    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), SyntaxFault> {
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), RequestFault> {
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
-                return Err(SyntaxFault::CodingInvalid);
+                return Err(RequestFault::CodingInvalid);
             }
             self.codings += 1;
             if name.eq_ignore_ascii_case(b"chunked") {
                 self.chunked_at.get_or_insert(self.codings);
                 // RFC 9112 §7.1: chunked has no parameters.
                 if coding.len() != name.len() {
-                    return Err(SyntaxFault::CodingInvalid);
+                    return Err(RequestFault::CodingInvalid);
                 }
             }
         }
         Ok(())
-    }
-
-    fn finish(mut self, is_unix: bool) -> Result<(Request, Fields<'b>), RequestFault> {
-        let is_http11 = self.request.version == Version::Http11;
-        match self.host {
-            None if is_http11 => return Err(SyntaxFault::HostMissing.into()),
-            Some(b"") if is_unix => {}
-            // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !is_authority(host) => return Err(SyntaxFault::HostInvalid.into()),
-            _ => {}
-        }
-        self.request.framing = self.framing(is_http11)?;
-        self.request.persistent = !self.close && (is_http11 || self.keep_alive);
-        if !is_http11 && self.request.expectation == Expectation::Continue {
-            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
-            self.request.expectation = Expectation::None;
-        }
-        Ok((self.request, self.fields))
     }
 
     fn framing(&self, is_http11: bool) -> Result<Framing, RequestFault> {
@@ -156,13 +153,13 @@ impl<'b> FieldsReading<'b> {
             return Ok(Framing::Length(self.length.unwrap_or(0)));
         }
         if self.length.is_some() {
-            return Err(SyntaxFault::LengthAndCoding.into());
+            return Err(RequestFault::LengthAndCoding);
         }
         if !is_http11 {
-            return Err(SyntaxFault::CodingInHttp10.into());
+            return Err(RequestFault::CodingInHttp10);
         }
         match self.chunked_at {
-            Some(place) if place != self.codings => Err(SyntaxFault::CodingInvalid.into()),
+            Some(place) if place != self.codings => Err(RequestFault::CodingInvalid),
             Some(1) => Ok(Framing::Chunked),
             _ => Err(RequestFault::TransferCoding),
         }
@@ -170,7 +167,7 @@ impl<'b> FieldsReading<'b> {
 }
 
 /// Sets a field that may be given only once (RFC 9110 §5.3).
-fn once<T>(field: &mut Option<T>, value: T, repeated: SyntaxFault) -> Result<(), SyntaxFault> {
+fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<(), RequestFault> {
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(repeated),
@@ -178,12 +175,12 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: SyntaxFault) -> Result<(),
 }
 
 /// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused, since no body is that long.
-fn content_length(value: &[u8]) -> Result<u64, SyntaxFault> {
+fn content_length(value: &[u8]) -> Result<u64, RequestFault> {
     let length = value.iter().try_fold(0_u64, |length, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         length.checked_mul(10)?.checked_add(digit)
     });
-    length.filter(|_| !value.is_empty()).ok_or(SyntaxFault::LengthInvalid)
+    length.filter(|_| !value.is_empty()).ok_or(RequestFault::LengthInvalid)
 }
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4); nothing for another scheme.

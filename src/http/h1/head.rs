@@ -8,7 +8,7 @@ use percent_encoding::percent_decode;
 
 use super::fields::{Fields, is_authority};
 use super::request::{Method, Request, Version};
-use super::{RequestFault, SyntaxFault, all_bytes, leading, split_once};
+use super::{RequestFault, all_bytes, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with
 /// 414.
@@ -16,6 +16,7 @@ pub const TARGET_BYTES: usize = 8 * 1024;
 
 /// Field lines in a head: browsers send about 20, and proxies add some. More are refused with 431.
 pub const FIELD_LINES: usize = 100;
+const _: () = assert!(FIELD_LINES == 100 && TARGET_BYTES == 8192, "the texts of the faults say other numbers");
 
 /// Field lines for which there is room on the stack. Room for all would cost every request more than to fill it.
 const USUAL_FIELD_LINES: usize = 16;
@@ -96,7 +97,7 @@ impl HeadSearch {
             let lone_cr = previous == Some(b'\r') && byte != b'\n';
             let lone_lf = byte == b'\n' && previous != Some(b'\r');
             if lone_cr || lone_lf || (byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')) {
-                return Err(SyntaxFault::ControlByte.into());
+                return Err(RequestFault::ControlByte);
             }
             if byte == b'\n' && !self.request_line_seen {
                 self.request_line_seen = true;
@@ -119,7 +120,7 @@ impl<'b> Head<'b> {
         let (bytes, lines) = field_lines(rest, &mut usual, &mut many)?;
         let head_bytes = input.len() - rest.len() + bytes;
         if !input.get(..head_bytes).is_some_and(|head| lines_end_with_crlf(head, lines)) {
-            return Err(SyntaxFault::ControlByte.into());
+            return Err(RequestFault::ControlByte);
         }
         let limit = if lines.len() > FIELD_LINES {
             Some(RequestFault::TooLarge)
@@ -148,7 +149,7 @@ fn field_lines<'l, 'b>(
     input: &'b [u8],
     usual: &'l mut [Header<'b>],
     many: &'l mut Vec<Header<'b>>,
-) -> Result<(usize, &'l [Header<'b>]), SyntaxFault> {
+) -> Result<(usize, &'l [Header<'b>]), RequestFault> {
     let parsed = match httparse::parse_headers(input, usual) {
         Err(httparse::Error::TooManyHeaders) => {
             many.resize(memchr::memchr_iter(b'\n', input).count(), EMPTY_HEADER);
@@ -158,7 +159,7 @@ fn field_lines<'l, 'b>(
     };
     match parsed {
         Ok(Status::Complete(read)) => Ok(read),
-        Ok(Status::Partial) | Err(_) => Err(SyntaxFault::FieldLine),
+        Ok(Status::Partial) | Err(_) => Err(RequestFault::FieldLine),
     }
 }
 
@@ -179,12 +180,12 @@ struct RequestLine<'b> {
 
 impl<'b> RequestLine<'b> {
     #[inline]
-    fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), SyntaxFault> {
+    fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), RequestFault> {
         if let Some(read) = Self::usual(input) {
             return Ok(read);
         }
-        let (line, rest) = split_once(input, b'\n').ok_or(SyntaxFault::RequestLine)?;
-        let line = line.strip_suffix(b"\r").ok_or(SyntaxFault::ControlByte)?;
+        let (line, rest) = split_once(input, b'\n').ok_or(RequestFault::RequestLine)?;
+        let line = line.strip_suffix(b"\r").ok_or(RequestFault::ControlByte)?;
         Ok((Self::parse(line)?, rest))
     }
 
@@ -200,18 +201,18 @@ impl<'b> RequestLine<'b> {
     }
 
     /// Parses `method SP request-target SP HTTP-version` (RFC 9112 §3), where each space is a single one.
-    fn parse(line: &'b [u8]) -> Result<Self, SyntaxFault> {
+    fn parse(line: &'b [u8]) -> Result<Self, RequestFault> {
         // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
         let Some((line, &[b' ', b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'])) =
             line.split_last_chunk()
         else {
             return Err(match line {
-                b"" => SyntaxFault::EmptyLines,
-                _ if line.starts_with(PROXY) => SyntaxFault::Proxy,
-                _ => SyntaxFault::RequestLine,
+                b"" => RequestFault::EmptyLines,
+                _ if line.starts_with(PROXY) => RequestFault::Proxy,
+                _ => RequestFault::RequestLine,
             });
         };
-        let (method, target) = split_once(line, b' ').ok_or(SyntaxFault::RequestLine)?;
+        let (method, target) = split_once(line, b' ').ok_or(RequestFault::RequestLine)?;
         let method = Method::parse(method)?;
         let parsed = match (method, target) {
             // RFC 9112 §3.2.3: CONNECT uses the authority-form, which no other method does.
@@ -223,7 +224,7 @@ impl<'b> RequestLine<'b> {
         if let Err(fault) = parsed {
             // After another space, or a byte outside of ASCII, it is open where the target ends.
             if target.iter().any(|&byte| byte == b' ' || !byte.is_ascii()) {
-                return Err(SyntaxFault::RequestLine);
+                return Err(RequestFault::RequestLine);
             }
             if major == b'1' || target.is_empty() {
                 return Err(fault);
@@ -245,9 +246,9 @@ pub struct Target<'b> {
 }
 
 impl<'b> Target<'b> {
-    fn parse(target: &'b [u8]) -> Result<Self, SyntaxFault> {
+    fn parse(target: &'b [u8]) -> Result<Self, RequestFault> {
         if !all_bytes(target, is_target_byte) {
-            return Err(SyntaxFault::Target);
+            return Err(RequestFault::Target);
         }
         Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
     }
@@ -259,25 +260,25 @@ impl<'b> Target<'b> {
 
     /// Reads an authority-form (RFC 9112 §3.2.3). The port may not be missing or empty (RFC 9110 §9.3.6).
     #[cold]
-    fn authority(target: &'b [u8]) -> Result<Self, SyntaxFault> {
-        let colon = memchr::memrchr(b':', target).ok_or(SyntaxFault::Target)?;
+    fn authority(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let colon = memchr::memrchr(b':', target).ok_or(RequestFault::Target)?;
         let port = target.get(colon + 1..).and_then(|port| std::str::from_utf8(port).ok());
         let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
-        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(SyntaxFault::Target) }
+        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(RequestFault::Target) }
     }
 
     /// Reads an absolute-form, whose authority replaces `Host` (RFC 9112 §3.2.2).
     #[cold]
-    fn absolute(target: &'b [u8]) -> Result<Self, SyntaxFault> {
-        let (scheme, rest) = split_once(target, b':').ok_or(SyntaxFault::Target)?;
+    fn absolute(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let (scheme, rest) = split_once(target, b':').ok_or(RequestFault::Target)?;
         if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
-            return Err(SyntaxFault::Target);
+            return Err(RequestFault::Target);
         }
-        let rest = rest.strip_prefix(b"//").ok_or(SyntaxFault::Target)?;
+        let rest = rest.strip_prefix(b"//").ok_or(RequestFault::Target)?;
         let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(SyntaxFault::Target)?;
+        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(RequestFault::Target)?;
         if !is_authority(authority) {
-            return Err(SyntaxFault::Target);
+            return Err(RequestFault::Target);
         }
         let target = Self::split(path_and_query);
         // RFC 9110 §4.2.3: an empty path is the same as "/".

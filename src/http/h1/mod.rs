@@ -71,41 +71,20 @@
 //! Other modules of `tests/library/requests` hold which of several faults is answered (`precedence`), the limits of
 //! chunk lines, extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
-pub mod chunked;
+pub mod body;
 pub mod fields;
 pub mod head;
 pub mod request;
 
 use crate::sync::counting::enum_of_rows;
 
-/// Why a request is refused as one of HTTP/1. Where several faults of a head apply, the first of these variants is
-/// answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RequestFault {
-    /// 400.
-    Malformed(SyntaxFault),
-    /// 431: more bytes than `--max-head`, or more than [`head::FIELD_LINES`] lines (RFC 6585 §5).
-    TooLarge,
-    /// 414: a target of more than [`head::TARGET_BYTES`] (RFC 9110 §15.5.15).
-    TargetTooLong,
-    /// 505: a major version other than 1 (RFC 9110 §15.6.6).
-    Version,
-    /// 501: a transfer coding other than chunked (RFC 9112 §6.1).
-    TransferCoding,
-}
-
-impl From<SyntaxFault> for RequestFault {
-    fn from(malformed: SyntaxFault) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
 enum_of_rows! {
-    /// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
-    /// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
+    /// Why a request is refused as one of HTTP/1. The end of its message is in doubt, so that nothing that follows may
+    /// be read as a request (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each. Where
+    /// several faults of a head apply, the first of these variants is answered.
     #[derive(PartialOrd, Ord)]
     #[expect(missing_docs, reason = "the texts say it")]
-    pub enum SyntaxFault: &'static str => {
+    pub enum RequestFault: &'static str => {
         ControlByte = "the head holds a control byte, or a CR or LF that stands alone",
         RequestLine = "the request line is not `method target HTTP/1.1`",
         EmptyLines = "more than one empty line stands before the request line",
@@ -125,10 +104,18 @@ enum_of_rows! {
         ChunkEnd = "a chunk is longer than its size says",
         Trailer = "the trailer section is malformed or too large",
         Incomplete = "the connection ended in the middle of the request",
+        /// More bytes than `--max-head`, or more than [`head::FIELD_LINES`] lines (RFC 6585 §5).
+        TooLarge = "the head is over its limit of bytes, or has more than 100 field lines",
+        /// A target of more than [`head::TARGET_BYTES`] (RFC 9110 §15.5.15).
+        TargetTooLong = "the request target is longer than 8192 bytes",
+        /// A major version other than 1 (RFC 9110 §15.6.6).
+        Version = "HTTP/1.1 and HTTP/1.0 are spoken here",
+        /// A transfer coding other than chunked (RFC 9112 §6.1).
+        TransferCoding = "no transfer coding but chunked is known here",
     }
 }
 
-impl SyntaxFault {
+impl RequestFault {
     pub(super) const fn reason(self) -> &'static str {
         self.row()
     }

@@ -1,6 +1,6 @@
 //! What a head says that the body and the answer depend on.
 
-use super::{SyntaxFault, is_tchar};
+use super::{RequestFault, is_tchar};
 
 /// The minor version of HTTP/1. A minor version above 1 is treated as 1 (RFC 9110 §2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub enum Method {
 }
 
 impl Method {
-    pub(super) fn parse(method: &[u8]) -> Result<Self, SyntaxFault> {
+    pub(super) fn parse(method: &[u8]) -> Result<Self, RequestFault> {
         match method {
             b"POST" => Ok(Self::Post),
             b"OPTIONS" => Ok(Self::Options),
             b"HEAD" => Ok(Self::Head),
             b"CONNECT" => Ok(Self::Connect),
             _ if !method.is_empty() && method.iter().copied().all(is_tchar) => Ok(Self::Other),
-            _ => Err(SyntaxFault::RequestLine),
+            _ => Err(RequestFault::RequestLine),
         }
     }
 }

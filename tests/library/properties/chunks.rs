@@ -1,7 +1,8 @@
 //! The chunked coding: the result does not depend on how the bytes are split, and a plain reader of all of them agrees.
 
-use adapter_gateway::http::h1::SyntaxFault;
-use adapter_gateway::http::h1::chunked::ChunkedDecoder;
+use adapter_gateway::http::h1::RequestFault;
+use adapter_gateway::http::h1::body::BodyDecoder;
+use adapter_gateway::http::h1::request::Framing;
 
 use super::ways;
 use crate::support::compare::assert_same;
@@ -19,8 +20,8 @@ pub(crate) fn chunked(input: &[u8]) {
 }
 
 /// Decodes what comes in these pieces. Returns none if the body does not end.
-pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, SyntaxFault> {
-    let mut decoder = ChunkedDecoder::default();
+pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, RequestFault> {
+    let mut decoder = BodyDecoder::new(Framing::Chunked);
     let (mut content, mut total) = (Vec::new(), 0);
     for &piece in pieces {
         let mut rest = piece;

@@ -7,7 +7,7 @@ use std::process;
 use adapter_gateway::bus::MAX_PUBLISHERS;
 use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
-use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
+use adapter_gateway::http::h1::body::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use adapter_gateway::http::problem::Status;
 use adapter_gateway::message::MAX_DEPTH;
@@ -46,8 +46,8 @@ fn problem_types() -> BTreeSet<String> {
     let mut types = unavailable();
     for path in files_at(&repository("src/http")) {
         for pair in fs::read_to_string(path).unwrap().split("(Status::").skip(1) {
-            let Some((_, text)) = pair.lines().next().and_then(|line| line.split_once(", \"")) else { continue };
-            types.extend(text.split_once('"').map(|(kind, _)| kind.to_owned()));
+            let second = pair.split(", ").nth(1).unwrap_or_default();
+            types.extend(second.strip_prefix('"').and_then(|kind| kind.strip_suffix('"')).map(str::to_owned));
         }
     }
     assert!(types.len() > 15, "the sources pair statuses and types in another way: {types:?}");

@@ -1,6 +1,8 @@
-//! The chunked transfer coding (RFC 9112 §7.1). The framing is decoded byte by byte, the content run by run.
+//! Where a body ends (RFC 9112 §6): behind a known length, or by the chunked coding (§7.1), whose framing is decoded byte
+//! by byte, and its content run by run.
 
-use super::{SyntaxFault, is_tchar};
+use super::request::Framing;
+use super::{RequestFault, is_tchar};
 
 /// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions.
 pub const CHUNK_LINE_BYTES: u32 = 256;
@@ -25,9 +27,10 @@ pub struct Decoded<'b> {
 
 /// A decoder of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkedDecoder {
+pub struct BodyDecoder {
     state: DecoderState,
-    /// The size of the chunk, as far as it was read, and then the bytes of it that are still to come.
+    is_chunked: bool,
+    /// The size of the chunk, as far as it was read, and then the bytes of it, or of the body, that are still to come.
     left: u64,
     /// Bytes of the current chunk-size line, or of the trailer section.
     section_bytes: u32,
@@ -67,16 +70,20 @@ enum ExtensionState {
     QuotedEnd,
 }
 
-impl Default for ChunkedDecoder {
-    fn default() -> Self {
-        Self { state: DecoderState::SizeStart, left: 0, section_bytes: 0, extension_bytes: 0 }
+impl BodyDecoder {
+    /// Decodes a body from its first byte.
+    pub const fn new(framing: Framing) -> Self {
+        let (state, is_chunked, left) = match framing {
+            Framing::Length(0) => (DecoderState::Done, false, 0),
+            Framing::Length(bytes) => (DecoderState::Data, false, bytes),
+            Framing::Chunked => (DecoderState::SizeStart, true, 0),
+        };
+        Self { state, is_chunked, left, section_bytes: 0, extension_bytes: 0 }
     }
-}
 
-impl ChunkedDecoder {
     /// Decodes up to the end of the next run of content, of the body, or of the input. Refuses the first byte that RFC
     /// 9112 §7.1 does not allow, or that exceeds a limit.
-    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, SyntaxFault> {
+    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, RequestFault> {
         let mut rest = input;
         while let Some((&byte, behind)) = rest.split_first() {
             self.state = match self.state {
@@ -86,13 +93,13 @@ impl ChunkedDecoder {
                     let (content, rest) = rest.split_at(run);
                     self.left -= run as u64;
                     if self.left == 0 {
-                        self.state = DecoderState::DataCr;
+                        self.state = if self.is_chunked { DecoderState::DataCr } else { DecoderState::Done };
                     }
-                    return Ok(Decoded { content, rest, done: false });
+                    return Ok(Decoded { content, rest, done: self.is_done() });
                 }
                 DecoderState::DataCr if byte == b'\r' => DecoderState::DataLf,
                 DecoderState::DataLf if byte == b'\n' => DecoderState::SizeStart,
-                DecoderState::DataCr | DecoderState::DataLf => return Err(SyntaxFault::ChunkEnd),
+                DecoderState::DataCr | DecoderState::DataLf => return Err(RequestFault::ChunkEnd),
                 DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
                     self.size_line(byte)?
                 }
@@ -104,26 +111,36 @@ impl ChunkedDecoder {
             };
             rest = behind;
         }
-        Ok(Decoded { content: &[], rest, done: self.state == DecoderState::Done })
+        Ok(Decoded { content: &[], rest, done: self.is_done() })
     }
 
-    /// Returns the bytes that are still to come of the chunk whose size was read last.
+    /// Returns whether the body has ended.
+    pub fn is_done(&self) -> bool {
+        self.state == DecoderState::Done
+    }
+
+    /// Returns the bytes that are still to come of the chunk whose size was read last, or of a body of known length.
     pub fn left(&self) -> u64 {
         if self.state == DecoderState::Data { self.left } else { 0 }
     }
 
+    /// Returns the bytes that are still to come of the body; `None` if it is chunked.
+    pub fn length_left(&self) -> Option<u64> {
+        (!self.is_chunked).then_some(self.left)
+    }
+
     /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
-    fn size_line(&mut self, byte: u8) -> Result<DecoderState, SyntaxFault> {
+    fn size_line(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
         self.section_bytes += 1;
         if self.section_bytes > CHUNK_LINE_BYTES {
-            return Err(SyntaxFault::ChunkLine);
+            return Err(RequestFault::ChunkLine);
         }
         match (self.state, byte) {
             (DecoderState::Size, b'\r') => Ok(DecoderState::SizeLf),
             (DecoderState::Size, b';' | b' ' | b'\t') => self.extension(ExtensionState::BeforeSemicolon, byte),
             (DecoderState::SizeStart | DecoderState::Size, _) => {
-                let digit = char::from(byte).to_digit(16).ok_or(SyntaxFault::ChunkSize)?;
-                self.left = self.left.checked_mul(16).ok_or(SyntaxFault::ChunkSize)? | u64::from(digit);
+                let digit = char::from(byte).to_digit(16).ok_or(RequestFault::ChunkSize)?;
+                self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
                 Ok(DecoderState::Size)
             }
             (DecoderState::Extension(extension), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf),
@@ -132,21 +149,21 @@ impl ChunkedDecoder {
                 self.section_bytes = 0;
                 Ok(if self.left == 0 { DecoderState::TrailerStart } else { DecoderState::Data })
             }
-            _ => Err(SyntaxFault::ChunkLine),
+            _ => Err(RequestFault::ChunkLine),
         }
     }
 
-    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, SyntaxFault> {
+    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, RequestFault> {
         self.extension_bytes += 1;
         let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
-        next.map(DecoderState::Extension).ok_or(SyntaxFault::ChunkLine)
+        next.map(DecoderState::Extension).ok_or(RequestFault::ChunkLine)
     }
 
     /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
-    fn trailer(&mut self, byte: u8) -> Result<DecoderState, SyntaxFault> {
+    fn trailer(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
         self.section_bytes += 1;
         if self.section_bytes > TRAILER_BYTES {
-            return Err(SyntaxFault::Trailer);
+            return Err(RequestFault::Trailer);
         }
         match (self.state, byte) {
             (DecoderState::TrailerStart, b'\r') => Ok(DecoderState::EndLf),
@@ -158,7 +175,7 @@ impl ChunkedDecoder {
             (DecoderState::TrailerValue, _) if is_text(byte) => Ok(DecoderState::TrailerValue),
             (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
             (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
-            _ => Err(SyntaxFault::Trailer),
+            _ => Err(RequestFault::Trailer),
         }
     }
 }
@@ -200,8 +217,8 @@ mod tests {
     use super::*;
 
     /// Returns the content and the bytes used, where `input` is given in pieces of `step` bytes.
-    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, SyntaxFault> {
-        let mut decoder = ChunkedDecoder::default();
+    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
+        let mut decoder = BodyDecoder::new(Framing::Chunked);
         let (mut content, mut total) = (Vec::new(), 0);
         for mut piece in input.chunks(step) {
             while !piece.is_empty() {
@@ -217,7 +234,7 @@ mod tests {
         Ok(None)
     }
 
-    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, SyntaxFault> {
+    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
         let whole = decode(input, input.len().max(1));
         assert_eq!(whole, decode(input, 1), "{:?}", String::from_utf8_lossy(input));
         whole
@@ -245,7 +262,7 @@ mod tests {
     /// The other malformed bodies are the files `chunk-*` and `trailer-*` of `tests/data/reject`.
     #[test]
     fn a_bare_cr_does_not_end_the_trailer() {
-        assert_eq!(both(b"0\r\n\rx"), Err(SyntaxFault::Trailer));
+        assert_eq!(both(b"0\r\n\rx"), Err(RequestFault::Trailer));
     }
 
     #[test]
@@ -257,12 +274,12 @@ mod tests {
                 format!("{before}{filler}{behind}\r\na\r\n0\r\n\r\n").into_bytes()
             };
             assert!(is_decoded(&line(CHUNK_LINE_BYTES)), "{filler}");
-            assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(SyntaxFault::ChunkLine), "{filler}");
+            assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(RequestFault::ChunkLine), "{filler}");
         }
 
         let trailer = |bytes: u32| [b"0\r\nx:".as_slice(), &vec![b'y'; bytes as usize - 6], b"\r\n\r\n"].concat();
         assert!(is_decoded(&trailer(TRAILER_BYTES)));
-        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(SyntaxFault::Trailer));
+        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(RequestFault::Trailer));
 
         // All of these are 64 bytes long. White space counts too.
         let quoted = format!(";x=\"{}z\"", "\\y".repeat(29));
@@ -270,7 +287,7 @@ mod tests {
             let extensions =
                 |chunks: u32| (format!("1{extension}\r\na\r\n").repeat(chunks as usize) + "0\r\n\r\n").into_bytes();
             assert!(is_decoded(&extensions(EXTENSION_BYTES / 64)), "{extension}");
-            assert_eq!(both(&extensions(EXTENSION_BYTES / 64 + 1)), Err(SyntaxFault::ChunkLine), "{extension}");
+            assert_eq!(both(&extensions(EXTENSION_BYTES / 64 + 1)), Err(RequestFault::ChunkLine), "{extension}");
         }
     }
 
