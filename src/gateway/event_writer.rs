@@ -1,32 +1,35 @@
 //! Writes the events to standard output, and decides which of them a parent that reads late still gets.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::gateway::events::{Event, EventSink};
-use crate::sys::writer::{StreamWriter, WaitingLines};
+use crate::sys::writer::{Backlog, StreamWriter};
 
-/// The number of events that may wait for a slow parent. If more wait, those are dropped that a later one replaces.
-const WAITING_EVENTS: usize = 1024;
-
-/// The bound on the bytes of these events. A usual event has 100 bytes, and `stats` 600.
-const WAITING_BYTES: usize = 1024 * 1024;
+/// A usual event has 100 bytes, and `stats` 600.
+const MAX_WAITING: Backlog =
+    Backlog { lines: 1024, bytes: 1024 * 1024, first_dropped: "stats", notice_of_lost: |_| Vec::new() };
 
 /// The time that a parent that reads slowly gets to read the last events.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
 #[derive(Debug)]
-pub(crate) struct EventWriter(Arc<StreamWriter<EventQueue>>);
+pub(crate) struct EventWriter(Arc<StreamWriter>);
 
 impl EventWriter {
     /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
     pub(crate) fn start() -> io::Result<(EventSink, Self)> {
-        let writer = StreamWriter::start("events", io::stdout(), EventQueue::default())?;
-        let queue = Arc::clone(&writer);
-        let emit = move |event: &Event<'_>| queue.update(|queue| queue.push(event));
+        let writer = StreamWriter::start("events", io::stdout(), MAX_WAITING)?;
+        let (waiting, lines) = (Arc::clone(&writer), Mutex::new(EventLines::default()));
+        let emit = move |event: &Event<'_>| {
+            // The lock is held until the line waits, behind those of earlier calls.
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((subject, line)) = lines.next(event) {
+                waiting.push(subject, line);
+            }
+        };
         Ok((Arc::new(emit), Self(writer)))
     }
 
@@ -36,90 +39,44 @@ impl EventWriter {
     }
 }
 
-/// The subject whose state an event tells. A later event about the same subject replaces an earlier one.
-#[derive(Debug, PartialEq, Eq)]
-enum Subject {
-    /// A listening socket, by its place among those that were opened together. Its port may differ each time.
-    Listener(usize),
-    Disabled,
-    Ready,
-    NotReady,
-    Endpoint(String),
-    Subscriber(String),
-    Settings,
-    Certificate,
-    Stats,
-    End,
-}
-
+/// What the lines of events depend on.
 #[derive(Debug, Default)]
-struct EventQueue {
-    events: VecDeque<(Subject, Vec<u8>)>,
+struct EventLines {
     /// The number of `listening` events since the last `disabled` event.
     listeners: usize,
     is_ended: bool,
 }
 
-impl EventQueue {
-    fn push(&mut self, event: &Event<'_>) {
+impl EventLines {
+    /// Returns the line of an event, and the subject whose state it tells: its kind, and its listener or endpoint.
+    fn next(&mut self, event: &Event<'_>) -> Option<(String, Vec<u8>)> {
         // The bus thread may report an endpoint after the end of the drain.
         if self.is_ended {
-            return;
+            return None;
         }
-        let Ok(mut line) = serde_json::to_vec(event) else {
-            debug_assert!(false, "an event has only keys that are strings");
-            return;
-        };
-        line.push(b'\n');
-        let subject = self.subject(event);
-        self.is_ended = subject == Subject::End;
-        self.events.push_back((subject, line));
-        while self.is_beyond_a_bound() && self.drop_one() {}
-    }
-
-    fn is_beyond_a_bound(&self) -> bool {
-        let bytes: usize = self.events.iter().map(|(_, line)| line.len()).sum();
-        self.events.len() > WAITING_EVENTS || bytes > WAITING_BYTES
-    }
-
-    fn subject(&mut self, event: &Event<'_>) -> Subject {
+        let line = serde_json::to_vec(event);
+        debug_assert!(line.is_ok(), "an event has only keys that are strings");
+        let mut line = line.ok()?;
+        // It begins with {"event":"KIND".
+        let kind = line.split(|byte| *byte == b'"').nth(3).unwrap_or_default();
+        let mut subject = String::from_utf8_lossy(kind).into_owned();
         match event {
             Event::Listening { .. } => {
+                // Its port may differ each time.
                 self.listeners += 1;
-                Subject::Listener(self.listeners)
+                subject += &self.listeners.to_string();
             }
-            Event::Disabled { .. } => {
-                self.listeners = 0;
-                Subject::Disabled
-            }
-            Event::Ready => Subject::Ready,
-            Event::NotReady { .. } => Subject::NotReady,
-            Event::Bus { endpoint, .. } => Subject::Endpoint((*endpoint).into()),
-            Event::Subscriber { endpoint, .. } => Subject::Subscriber((*endpoint).into()),
-            Event::Settings(_) => Subject::Settings,
-            Event::Certificate { .. } => Subject::Certificate,
-            Event::Stats(_) => Subject::Stats,
-            Event::Failed { .. } | Event::Stopped { .. } => Subject::End,
+            Event::Bus { endpoint, .. } | Event::Subscriber { endpoint, .. } => subject += endpoint,
+            Event::Disabled { .. } => self.listeners = 0,
+            Event::Failed { .. } | Event::Stopped { .. } => self.is_ended = true,
+            Event::Ready
+            | Event::NotReady { .. }
+            | Event::Settings(_)
+            | Event::Certificate { .. }
+            | Event::Stats(_) => {}
         }
-    }
-
-    /// Drops the oldest `stats` event, or otherwise the oldest event, that a later one replaces. Returns whether there
-    /// was one: what then remains is bounded by the number of listeners and endpoints.
-    fn drop_one(&mut self) -> bool {
-        let is_replaced = |&at: &usize| {
-            let mut from_here = self.events.range(at..).map(|(subject, _)| subject);
-            from_here.next().is_some_and(|subject| from_here.any(|later| later == subject))
-        };
-        let is_stats = |at: &usize| self.events.get(*at).is_some_and(|(subject, _)| *subject == Subject::Stats);
-        let stats = (0..self.events.len()).filter(is_stats).find(is_replaced);
-        let oldest = stats.or_else(|| (0..self.events.len()).find(is_replaced));
-        oldest.is_some_and(|at| self.events.remove(at).is_some())
-    }
-}
-
-impl WaitingLines for EventQueue {
-    fn take_next(&mut self) -> Option<Vec<u8>> {
-        self.events.pop_front().map(|(_, line)| line)
+        line.push(b'\n');
+        Some((subject, line))
     }
 }
 
@@ -127,6 +84,7 @@ impl WaitingLines for EventQueue {
 mod tests {
     use super::*;
     use crate::gateway::events::{BusEndpointState, SettingsChange, Stats};
+    use crate::sys::writer::WaitingLines;
 
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 
@@ -138,30 +96,46 @@ mod tests {
         Event::Bus { state: BusEndpointState::Connected, endpoint, reason: None }
     }
 
-    /// Returns what the parent reads from the queue.
-    fn written(queue: &mut EventQueue) -> String {
-        let lines: Vec<_> = std::iter::from_fn(|| queue.take_next()).collect();
-        String::from_utf8(lines.concat()).unwrap()
+    /// The events that wait for the parent.
+    struct EventQueue {
+        lines: EventLines,
+        waiting: WaitingLines,
+    }
+
+    impl EventQueue {
+        fn new() -> Self {
+            Self { lines: EventLines::default(), waiting: WaitingLines::new(MAX_WAITING) }
+        }
+
+        fn push(&mut self, event: &Event<'_>) {
+            self.lines.next(event).into_iter().for_each(|(subject, line)| self.waiting.push(subject, line));
+        }
+
+        /// Returns what the parent reads.
+        fn written(&mut self) -> String {
+            let lines: Vec<_> = std::iter::from_fn(|| self.waiting.take_next()).map(|(line, _)| line).collect();
+            String::from_utf8(lines.concat()).unwrap()
+        }
     }
 
     #[test]
     fn events_that_fit_are_all_kept_in_their_order() {
-        let mut queue = EventQueue::default();
-        for _ in 0..WAITING_EVENTS / 2 {
+        let mut queue = EventQueue::new();
+        for _ in 0..MAX_WAITING.lines / 2 {
             queue.push(&listening("a"));
             queue.push(&Event::Disabled { reason: "b" });
         }
-        let lines = written(&mut queue);
+        let lines = queue.written();
         let mut names = lines.lines().map(|line| line.contains("disabled"));
         assert!(names.by_ref().step_by(2).all(|is_disabled| !is_disabled));
-        assert_eq!(lines.lines().count(), WAITING_EVENTS);
+        assert_eq!(lines.lines().count(), MAX_WAITING.lines);
     }
 
     #[test]
     fn a_parent_that_reads_late_gets_the_last_event_about_each_subject() {
-        let mut queue = EventQueue::default();
+        let mut queue = EventQueue::new();
         queue.push(&bus("tcp://once:1"));
-        for number in 0..5 * WAITING_EVENTS {
+        for number in 0..5 * MAX_WAITING.lines {
             queue.push(&listening(&format!("http://a:{number}")));
             queue.push(&listening(&format!("http://b:{number}")));
             queue.push(&Event::Stats(Stats { accepted: number as u64, ..Stats::default() }));
@@ -171,9 +145,9 @@ mod tests {
         }
         queue.push(&Event::Stopped { undelivered: None, stats: Stats::default() });
         queue.push(&bus("tcp://late:1"));
-        assert!(queue.events.len() <= WAITING_EVENTS);
-        let lines = written(&mut queue);
-        let last = 5 * WAITING_EVENTS - 1;
+        assert!(queue.waiting.lines.len() <= MAX_WAITING.lines);
+        let lines = queue.written();
+        let last = 5 * MAX_WAITING.lines - 1;
         let place = |text: &str| lines.rfind(text).unwrap_or_else(|| panic!("{text} is not in {lines}"));
         assert!(place(&format!("http://a:{last}\"")) < place(&format!("http://b:{last}\"")));
         assert!(place(&format!("http://b:{last}\"")) < place(&format!("reason {last}\"")));
@@ -184,11 +158,11 @@ mod tests {
 
     #[test]
     fn the_bytes_of_the_events_are_bounded() {
-        let mut queue = EventQueue::default();
-        let reason = "x".repeat(WAITING_BYTES / 4);
+        let mut queue = EventQueue::new();
+        let reason = "x".repeat(MAX_WAITING.bytes / 4);
         (0..8).for_each(|_| queue.push(&Event::Disabled { reason: &reason }));
-        assert_eq!(queue.events.len(), 3);
-        queue.push(&Event::Disabled { reason: &"x".repeat(2 * WAITING_BYTES) });
-        assert_eq!(queue.events.len(), 1, "the last event about a subject is kept, whatever its length");
+        assert_eq!(queue.waiting.lines.len(), 3);
+        queue.push(&Event::Disabled { reason: &"x".repeat(2 * MAX_WAITING.bytes) });
+        assert_eq!(queue.waiting.lines.len(), 1, "the last event about a subject is kept, whatever its length");
     }
 }

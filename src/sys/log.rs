@@ -1,6 +1,5 @@
 //! The log for people, on standard error. A thread of its own writes it, so that nobody has to read it.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::Add;
@@ -10,13 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use super::terminal::is_unseen;
 use super::time::rfc3339;
-use super::writer::{StreamWriter, WaitingLines};
+use super::writer::{Backlog, StreamWriter};
 
-/// The number of lines that may wait for a reader. A person who looks at the log after a long time wants the last ones.
-const WAITING_LINES: usize = 1024;
-
-/// The bound on the bytes of these lines. It holds a thousand lines of usual length.
-const WAITING_BYTES: usize = 256 * 1024;
+/// All lines are on one subject: a person who looks at the log after a long time wants the last ones. The bytes are those
+/// of a thousand lines of usual length.
+const MAX_WAITING: Backlog = Backlog {
+    lines: 1024,
+    bytes: 256 * 1024,
+    first_dropped: "",
+    notice_of_lost: |lines| {
+        let (were, them) = if lines == 1 { ("line was", "it") } else { ("lines were", "them") };
+        prefixed("warning", format_args!("{lines} {were} dropped, since standard error did not take {them}"))
+    },
+};
 
 /// The time that a slow reader gets to read the last lines before the process ends.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
@@ -41,7 +46,7 @@ impl<T: Copy + PartialOrd + Add<Duration, Output = T>> LineLimit<T> {
 }
 
 /// `None` in it means that the system provides no thread.
-static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();
+static WRITER: OnceLock<Option<Arc<StreamWriter>>> = OnceLock::new();
 
 static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
 
@@ -68,8 +73,8 @@ pub fn error(line: fmt::Arguments<'_>) {
 
 fn add(level: &str, line: fmt::Arguments<'_>) {
     let line = prefixed(level, line);
-    match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), LogLines::default()).ok()) {
-        Some(writer) => writer.update(|lines| lines.push(line)),
+    match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), MAX_WAITING).ok()) {
+        Some(writer) => writer.push(String::new(), line),
         // The workers will have no thread either, and this line or the next one tells why the program ends.
         None => drop(io::stderr().write_all(&line)),
     }
@@ -110,56 +115,17 @@ fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
-#[derive(Debug, Default)]
-struct LogLines {
-    lines: VecDeque<Vec<u8>>,
-    /// Lines dropped before `lines`, of which the log has not told.
-    dropped: u64,
-    /// Lines that are lost if the write that is under way fails.
-    in_write: u64,
-}
-
-impl LogLines {
-    /// Drops the oldest lines beyond the bounds, and always keeps the newest one.
-    fn push(&mut self, line: Vec<u8>) {
-        self.lines.push_back(line);
-        let bytes = |lines: &VecDeque<Vec<u8>>| lines.iter().map(Vec::len).sum::<usize>();
-        while self.lines.len() > WAITING_LINES || (bytes(&self.lines) > WAITING_BYTES && self.lines.len() > 1) {
-            self.lines.pop_front();
-            self.dropped += 1;
-        }
-    }
-}
-
-impl WaitingLines for LogLines {
-    fn take_next(&mut self) -> Option<Vec<u8>> {
-        let line = self.lines.pop_front()?;
-        let dropped = std::mem::take(&mut self.dropped);
-        self.in_write = dropped + 1;
-        let (lines, them) = match dropped {
-            0 => return Some(line),
-            1 => ("line was", "it"),
-            _ => ("lines were", "them"),
-        };
-        let notice = format_args!("{dropped} {lines} dropped, since standard error did not take {them}");
-        Some([prefixed("warning", notice), line].concat())
-    }
-
-    fn record_lost(&mut self) {
-        self.dropped += self.in_write;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::writer::WaitingLines;
 
     fn line(number: usize) -> Vec<u8> {
         format!("line {number}\n").into_bytes()
     }
 
-    fn rest(lines: &mut LogLines) -> String {
-        let all: Vec<_> = std::iter::from_fn(|| lines.take_next()).collect();
+    fn rest(lines: &mut WaitingLines) -> String {
+        let all: Vec<_> = std::iter::from_fn(|| lines.take_next()).map(|(line, _)| line).collect();
         String::from_utf8(all.concat()).unwrap()
     }
 
@@ -171,36 +137,34 @@ mod tests {
 
     #[test]
     fn the_newest_lines_are_kept_and_the_dropped_ones_counted_before_them() {
-        let mut lines = LogLines::default();
-        (0..WAITING_LINES + 2).for_each(|number| lines.push(line(number)));
+        let mut lines = WaitingLines::new(MAX_WAITING);
+        (0..MAX_WAITING.lines + 2).for_each(|number| lines.push(String::new(), line(number)));
         let written = rest(&mut lines);
         let notice = "warning: 2 lines were dropped, since standard error did not take them\nline 2\nline 3\n";
         assert!(written.starts_with(notice), "{written}");
-        assert!(written.ends_with(&format!("line {}\n", WAITING_LINES + 1)));
-        assert_eq!(written.lines().count(), 1 + WAITING_LINES);
-        assert_eq!(lines.dropped, 0);
+        assert!(written.ends_with(&format!("line {}\n", MAX_WAITING.lines + 1)));
+        assert_eq!(written.lines().count(), 1 + MAX_WAITING.lines);
+        assert_eq!(lines.lost, 0);
     }
 
     #[test]
     fn the_bytes_of_the_lines_are_bounded() {
-        let mut lines = LogLines::default();
-        (0..3).for_each(|_| lines.push(vec![b'x'; WAITING_BYTES / 2]));
-        assert_eq!((lines.lines.len(), lines.dropped), (2, 1));
-        lines.push(vec![b'x'; 2 * WAITING_BYTES]);
-        assert_eq!((lines.lines.len(), lines.dropped), (1, 3));
+        let mut lines = WaitingLines::new(MAX_WAITING);
+        (0..3).for_each(|_| lines.push(String::new(), vec![b'x'; MAX_WAITING.bytes / 2]));
+        assert_eq!((lines.lines.len(), lines.lost), (2, 1));
+        lines.push(String::new(), vec![b'x'; 2 * MAX_WAITING.bytes]);
+        assert_eq!((lines.lines.len(), lines.lost), (1, 3));
     }
 
     #[test]
     fn lines_that_a_write_loses_are_counted_with_those_dropped_before() {
-        let mut lines = LogLines::default();
-        lines.push(line(0));
-        lines.take_next().unwrap();
-        lines.record_lost();
+        let mut lines = WaitingLines::new(MAX_WAITING);
+        lines.push(String::new(), line(0));
+        lines.lost += lines.take_next().unwrap().1;
         assert_eq!(lines.take_next(), None, "the notice waits for a line that can be written");
-        lines.push(line(1));
-        lines.take_next().unwrap();
-        lines.record_lost();
-        lines.push(line(2));
+        lines.push(String::new(), line(1));
+        lines.lost += lines.take_next().unwrap().1;
+        lines.push(String::new(), line(2));
         assert_eq!(rest(&mut lines), "warning: 2 lines were dropped, since standard error did not take them\nline 2\n");
     }
 }

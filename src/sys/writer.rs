@@ -1,6 +1,7 @@
 //! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread and no
 //! other.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,32 +13,80 @@ use rustix::io::{Errno, write};
 /// How often the end of the process waits anew for lines that the stream would take.
 const FINISH_ATTEMPTS: usize = 20;
 
-/// The lines that wait decide which of them stay when the stream takes less than is produced.
-pub(crate) trait WaitingLines: Send + 'static {
-    /// Removes and returns what is written next.
-    fn take_next(&mut self) -> Option<Vec<u8>>;
+/// How much may wait for a reader that is slow or gone, and what becomes of the rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backlog {
+    pub(crate) lines: usize,
+    /// The bound on the bytes of these lines.
+    pub(crate) bytes: usize,
+    /// Lines on this subject are dropped before those on others.
+    pub(crate) first_dropped: &'static str,
+    /// Returns what says, before the next line, that so many were lost.
+    pub(crate) notice_of_lost: fn(u64) -> Vec<u8>,
+}
 
-    /// Records that the stream did not take what [`WaitingLines::take_next`] returned last.
-    fn record_lost(&mut self) {}
+/// The lines that wait, the oldest first. The one that is being written is not among them.
+#[derive(Debug)]
+pub(crate) struct WaitingLines {
+    max: Backlog,
+    /// Each line has a subject, and a later one on the same subject can replace it.
+    pub(crate) lines: VecDeque<(String, Vec<u8>)>,
+    /// Lines that were dropped, or that the stream did not take, of which the reader was not told.
+    pub(crate) lost: u64,
+    is_written: bool,
+}
+
+impl WaitingLines {
+    pub(crate) fn new(max: Backlog) -> Self {
+        Self { max, lines: VecDeque::new(), lost: 0, is_written: true }
+    }
+
+    /// Beyond the bounds, drops the oldest lines that later ones replace. What then remains is bounded by the number of
+    /// subjects.
+    pub(crate) fn push(&mut self, subject: String, line: Vec<u8>) {
+        self.lines.push_back((subject, line));
+        while self.is_beyond_a_bound()
+            && let Some(at) = self.oldest_replaced()
+        {
+            self.lines.remove(at);
+            self.lost += 1;
+        }
+    }
+
+    fn is_beyond_a_bound(&self) -> bool {
+        let bytes: usize = self.lines.iter().map(|(_, line)| line.len()).sum();
+        self.lines.len() > self.max.lines || bytes > self.max.bytes
+    }
+
+    fn oldest_replaced(&self) -> Option<usize> {
+        let is_replaced = |&at: &usize| {
+            let mut from_here = self.lines.range(at..).map(|(subject, _)| subject);
+            from_here.next().is_some_and(|subject| from_here.any(|later| later == subject))
+        };
+        let goes_first = |at: &usize| self.lines.get(*at).is_some_and(|(subject, _)| subject == self.max.first_dropped);
+        let first = (0..self.lines.len()).filter(goes_first).find(is_replaced);
+        first.or_else(|| (0..self.lines.len()).find(is_replaced))
+    }
+
+    /// Removes and returns what is written next, and the number of lines that are lost if the stream does not take it.
+    pub(crate) fn take_next(&mut self) -> Option<(Vec<u8>, u64)> {
+        let (_, line) = self.lines.pop_front()?;
+        let lost = std::mem::take(&mut self.lost);
+        let notice = if lost > 0 { (self.max.notice_of_lost)(lost) } else { Vec::new() };
+        Some(([notice, line].concat(), lost + 1))
+    }
 }
 
 /// Shared by the thread that writes and those that add lines, who hold the lock while they count what waits.
 #[derive(Debug)]
-pub(crate) struct StreamWriter<L> {
-    state: Mutex<WriterState<L>>,
+pub(crate) struct StreamWriter {
+    waiting: Mutex<WaitingLines>,
     changed: Condvar,
 }
 
-#[derive(Debug)]
-struct WriterState<L> {
-    lines: L,
-    is_idle: bool,
-}
-
-impl<L: WaitingLines> StreamWriter<L> {
-    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, lines: L) -> io::Result<Arc<Self>> {
-        let state = Mutex::new(WriterState { lines, is_idle: true });
-        let writer = Arc::new(Self { state, changed: Condvar::new() });
+impl StreamWriter {
+    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, max: Backlog) -> io::Result<Arc<Self>> {
+        let writer = Arc::new(Self { waiting: Mutex::new(WaitingLines::new(max)), changed: Condvar::new() });
         let body = {
             let writer = Arc::clone(&writer);
             move || writer.write_to(&stream)
@@ -46,10 +95,10 @@ impl<L: WaitingLines> StreamWriter<L> {
         Ok(writer)
     }
 
-    pub(crate) fn update(&self, change: impl FnOnce(&mut L)) {
-        let mut state = self.lock();
-        change(&mut state.lines);
-        state.is_idle = false;
+    pub(crate) fn push(&self, subject: String, line: Vec<u8>) {
+        let mut waiting = self.lock();
+        waiting.push(subject, line);
+        waiting.is_written = false;
         self.changed.notify_all();
     }
 
@@ -59,35 +108,35 @@ impl<L: WaitingLines> StreamWriter<L> {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let takes_bytes = || poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0);
         for _ in 0..FINISH_ATTEMPTS {
-            if self.becomes_idle(timeout) || !takes_bytes() {
+            if self.is_written_within(timeout) || !takes_bytes() {
                 return;
             }
         }
     }
 
-    fn becomes_idle(&self, timeout: Duration) -> bool {
-        let wait = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.is_idle);
-        wait.unwrap_or_else(PoisonError::into_inner).0.is_idle
+    fn is_written_within(&self, timeout: Duration) -> bool {
+        let wait = self.changed.wait_timeout_while(self.lock(), timeout, |waiting| !waiting.is_written);
+        wait.unwrap_or_else(PoisonError::into_inner).0.is_written
     }
 
-    fn lock(&self) -> MutexGuard<'_, WriterState<L>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WaitingLines> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_to(&self, stream: &impl AsFd) -> ! {
-        let mut state = self.lock();
+        let mut waiting = self.lock();
         loop {
-            let Some(next) = state.lines.take_next() else {
-                state.is_idle = true;
+            let Some((next, lines)) = waiting.take_next() else {
+                waiting.is_written = true;
                 self.changed.notify_all();
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            drop(state);
+            drop(waiting);
             let written = write_all(stream, &next);
-            state = self.lock();
+            waiting = self.lock();
             if written.is_err() {
-                state.lines.record_lost();
+                waiting.lost += lines;
             }
         }
     }
@@ -118,13 +167,7 @@ mod tests {
 
     use super::*;
 
-    struct OneLine(Option<Vec<u8>>);
-
-    impl WaitingLines for OneLine {
-        fn take_next(&mut self) -> Option<Vec<u8>> {
-            self.0.take()
-        }
-    }
+    const MAX: Backlog = Backlog { lines: 1, bytes: 10, first_dropped: "", notice_of_lost: |_| Vec::new() };
 
     /// A pipe with room stands for the stream of a thread that gets no processor: a full pipe holds the thread up.
     #[test]
@@ -133,17 +176,17 @@ mod tests {
         let ((_other_reader, with_room), (mut reader, full)) = (pipe().unwrap(), pipe().unwrap());
         fcntl_setfl(&full, fcntl_getfl(&full).unwrap() | OFlags::NONBLOCK).unwrap();
         while write(&full, &[0; 4096]).is_ok() {}
-        let writer = StreamWriter::start("late", full.try_clone().unwrap(), OneLine(None)).unwrap();
-        writer.update(|line| line.0 = Some(b"last".to_vec()));
+        let writer = StreamWriter::start("late", full.try_clone().unwrap(), MAX).unwrap();
+        writer.push(String::new(), b"last".to_vec());
         writer.finish(&full, timeout);
-        assert!(!writer.becomes_idle(Duration::ZERO));
+        assert!(!writer.is_written_within(Duration::ZERO));
         let late = std::thread::spawn(move || {
             std::thread::sleep(timeout * 3 / 2);
             reader.read_exact(&mut [0; 65_536]).unwrap();
             reader
         });
         writer.finish(&with_room, timeout);
-        assert!(writer.becomes_idle(Duration::ZERO));
+        assert!(writer.is_written_within(Duration::ZERO));
         drop(late.join().unwrap());
     }
 }
