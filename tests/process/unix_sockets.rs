@@ -1,4 +1,5 @@
-//! `--listen unix:PATH`: everything is as by TCP. `lifecycle::endpoints` has what becomes of the file.
+//! `--listen unix:PATH`: everything is as by TCP. `statuses::recorded` has what is answered and published, and
+//! `lifecycle::endpoints` what becomes of the file.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -14,47 +15,6 @@ fn refusal(path: &Path) -> String {
     let stderr = Gateway::serve().listen_at(path).fail(4);
     assert!(stderr.contains(&format!("unix:{}", path.display())), "{stderr}");
     stderr
-}
-
-#[test]
-fn what_is_posted_to_the_path_of_the_event_is_published_or_refused() {
-    let (_directory, path) = temporary_path("gateway");
-    let bus = Subscriber::bound();
-    let mut gateway =
-        Gateway::serve().connect(bus.endpoint()).listen_at(&path).arguments(["--max-body", "1000"]).spawn();
-    let event = gateway.wait_listening();
-    assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
-    gateway.wait_connected();
-    // A hundred requests in one write: accepted, refused by their path, refused by their method, and chunked, in turn.
-    let mut client = Client::connect_to(&path);
-    let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
-    let mut bytes = Vec::new();
-    for number in 0..100 {
-        let request = gateway.request(message(number).body());
-        let request = match number % 4 {
-            1 => request.target("/elsewhere"),
-            2 => request.method("PUT"),
-            3 => request.chunked(8),
-            _ => request,
-        };
-        bytes.extend(request.bytes());
-    }
-    client.send(bytes);
-    for number in 0..100 {
-        assert_eq!(client.response().status, [200, 404, 405, 200][number % 4], "number {number}");
-    }
-    for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
-        assert_eq!(bus.next(), message(number));
-    }
-    // RFC 9112 §3.2: the Host of a URI without authority is empty.
-    let without_host = gateway.request(FINE).without("Host");
-    Client::connect_to(&path).exchange(&without_host.clone().field("Host", "")).assert_accepted();
-    assert_eq!(Client::connect_to(&path).exchange(&without_host).status, 400);
-    let large = gateway.request("x".repeat(1001));
-    for (request, status) in [(gateway.request(FINE).target("/api/message?token=wrong"), 401), (large, 413)] {
-        assert_eq!(Client::connect_to(&path).exchange(&request).status, status);
-    }
-    gateway.terminate();
 }
 
 /// Without an address, no certificate is made.
@@ -96,7 +56,8 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
     let mut gateway = Gateway::serve().no_settings().listen_at(&path).start_disabled();
     for _ in 0..2 {
         assert!(!path.exists());
-        assert_eq!(gateway.enable("of-the-test")["socket"].as_str(), path.to_str());
+        let event = gateway.enable("of-the-test");
+        assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
         let mut idle = Client::connect_to(&path);
         idle.exchange(&gateway.request(FINE)).assert_accepted();
         gateway.settings.write("");
