@@ -268,7 +268,7 @@ fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
 
 #[test]
 fn listen_says_why_each_endpoint_is_not_connected_and_connects_after_another_socket_had_the_port() {
-    let (publishers_side, wrong) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
+    let (publishers_side, wrong) = bound_socket(zmq::XSUB, &dead_endpoint());
     let (publisher, right) = publisher();
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("tcp://{}", stranger.local_addr().unwrap());

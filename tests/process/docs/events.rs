@@ -27,10 +27,10 @@ fn events_and_their_fields_are_those_of_the_table() {
     gateway.signal(Signal::USR1);
     wait_for(&mut gateway, "stats", None);
     for (text, state) in [(enabled.as_str(), "unchanged"), ("TOKEN = (\n", "rejected"), ("", "reloaded")] {
-        gateway.settings.write_in_place(text);
+        gateway.settings.write(text);
         wait_for(&mut gateway, "settings", Some(state));
     }
-    gateway.settings.write_in_place(&enabled);
+    gateway.settings.write(&enabled);
     wait_for(&mut gateway, "listening", None);
     gateway.signal(Signal::TERM);
     wait_for(&mut gateway, "stopped", None);

@@ -30,5 +30,6 @@ pub(crate) fn assert_idle(gateway: &Gateway, meanwhile: &str) {
     let (before, since) = (cpu_ticks(gateway.id()), Instant::now());
     std::thread::sleep(Duration::from_secs(2).saturating_sub(since.elapsed()));
     let ticks = cpu_ticks(gateway.id()) - before;
+    println!("{ticks} ticks {meanwhile}");
     assert!(ticks <= IDLE_TICKS, "{ticks} ticks {meanwhile}");
 }

@@ -22,7 +22,7 @@ const TAKEN: &[u8] =
 
 impl Server {
     fn start() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap(), settings: enabled_settings("x") }
+        Self { listener: TcpListener::bind(free_address()).unwrap(), settings: enabled_settings("x") }
     }
 
     fn send(&self, input: impl Into<Stdio>) -> Command {

@@ -1,6 +1,5 @@
 //! What `send` says of lines that are refused, and with which status it exits.
 
-use std::net::TcpListener;
 use std::process::Command;
 
 use super::{file, fixture_by, lines, run, send_to, send_with};
@@ -72,7 +71,7 @@ fn the_command_that_switches_the_gateway_on_works_as_printed() {
 #[test]
 fn no_gateway_is_4_and_usage_errors_are_2_and_show_no_url() {
     let settings = enabled_settings("x");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     for scheme in ["http", "https"] {
         let log = run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]), 4);
         assert!(log.starts_with(&format!("error: no gateway at {scheme}://{free}: ")), "{log}");
