@@ -34,31 +34,42 @@ pub(crate) enum Server {
     Aiohttp,
 }
 
+/// What a server is run by.
+enum Program {
+    /// A gateway with these options.
+    Gateway(&'static [&'static str]),
+    /// The program of the peers, with this name.
+    Peer(&'static str),
+    Python,
+}
+
 impl Server {
-    /// Returns the name in the tables.
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name in the tables, and what it is run by.
+    fn row(self) -> (&'static str, Program) {
+        const URING: Program = Program::Gateway(&["--io", "uring"]);
         match self {
-            Self::Gateway => "gateway",
-            Self::GatewayOther => "gateway, other build",
-            Self::GatewayEpoll => "gateway, epoll",
-            Self::GatewayTwoWorkers => "gateway, 2 workers",
-            Self::GatewayTcp => "gateway, TCP",
-            Self::Axum => "axum",
-            Self::AxumPlain => "axum, plain bus",
-            Self::Hyper => "hyper, pipeline_flush",
-            Self::HyperPlain => "hyper, plain bus",
-            Self::HyperTls => "hyper, tokio-rustls",
-            Self::Canned => "canned answer",
-            Self::CannedStream => "canned answer, TcpStream",
-            Self::Aiohttp => "aiohttp, pyzmq",
+            Self::Gateway => ("gateway", URING),
+            Self::GatewayOther => ("gateway, other build", URING),
+            Self::GatewayEpoll => ("gateway, epoll", Program::Gateway(&["--io", "epoll"])),
+            Self::GatewayTwoWorkers => ("gateway, 2 workers", Program::Gateway(&["--io", "uring", "--workers", "2"])),
+            Self::GatewayTcp => ("gateway, TCP", URING),
+            Self::Axum => ("axum", Program::Peer("axum")),
+            Self::AxumPlain => ("axum, plain bus", Program::Peer("axum-plain")),
+            Self::Hyper => ("hyper, pipeline_flush", Program::Peer("hyper")),
+            Self::HyperPlain => ("hyper, plain bus", Program::Peer("hyper-plain")),
+            Self::HyperTls => ("hyper, tokio-rustls", Program::Peer("hyper-tls")),
+            Self::Canned => ("canned answer", Program::Peer("canned")),
+            Self::CannedStream => ("canned answer, TcpStream", Program::Peer("canned-stream")),
+            Self::Aiohttp => ("aiohttp, pyzmq", Program::Python),
         }
     }
 
+    pub(crate) fn name(self) -> &'static str {
+        self.row().0
+    }
+
     pub(crate) fn is_gateway(self) -> bool {
-        matches!(
-            self,
-            Self::Gateway | Self::GatewayOther | Self::GatewayEpoll | Self::GatewayTwoWorkers | Self::GatewayTcp
-        )
+        matches!(self.row().1, Program::Gateway(_))
     }
 
     pub(crate) fn publishes(self) -> bool {
@@ -150,9 +161,18 @@ impl Programs {
     /// If it has a hub of its own, publishers connect to `publishers`.
     pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
         let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
-        let mut command = match server.is_gateway() {
-            true => self.gateway(server, via, hub, publishers),
-            false => self.peer(server, via, hub),
+        let mut command = match server.row().1 {
+            Program::Gateway(options) => self.gateway(server, options, via, hub, publishers),
+            Program::Peer(name) => {
+                let mut peer = Command::new(self.peers.as_ref().expect("the peers are built"));
+                peer.arg(name);
+                self.peer(peer, via, hub)
+            }
+            Program::Python => {
+                let mut python = Command::new(self.python.as_ref().expect("a Python with aiohttp and pyzmq"));
+                python.arg(peers_directory().join("aiohttp_pyzmq.py"));
+                self.peer(python, via, hub)
+            }
         };
         let mut listen = "127.0.0.1:0".to_owned();
         if via == Via::Unix {
@@ -182,21 +202,7 @@ impl Programs {
         file.into_inner().unwrap()
     }
 
-    fn peer(&self, server: Server, via: Via, hub: &str) -> Command {
-        let mut command = match server {
-            Server::Aiohttp => {
-                let mut python = Command::new(self.python.as_ref().expect("a Python with aiohttp and pyzmq"));
-                python.arg(peers_directory().join("aiohttp_pyzmq.py"));
-                python
-            }
-            Server::AxumPlain => self.built("axum-plain"),
-            Server::Hyper => self.built("hyper"),
-            Server::HyperTls => self.built("hyper-tls"),
-            Server::HyperPlain => self.built("hyper-plain"),
-            Server::Canned => self.built("canned"),
-            Server::CannedStream => self.built("canned-stream"),
-            _ => self.built("axum"),
-        };
+    fn peer(&self, mut command: Command, via: Via, hub: &str) -> Command {
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
         if via == Via::Tls {
             command.arg("--cert").arg(self.file("gateway-cert.pem")).arg("--key").arg(self.file("gateway-key.pem"));
@@ -204,7 +210,7 @@ impl Programs {
         command
     }
 
-    fn gateway(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
+    fn gateway(&self, server: Server, options: &[&str], via: Via, hub: &str, publishers: &str) -> Command {
         let other = self.against.as_ref().filter(|_| server == Server::GatewayOther);
         let this = Path::new(env!("CARGO_BIN_EXE_adapter-gateway"));
         let mut command = Command::new(other.map_or(this, PathBuf::as_path));
@@ -214,20 +220,10 @@ impl Programs {
             Via::Bind { .. } => command.args(["--bind", hub]),
             _ => command.args(["--connect", hub]),
         };
-        match server {
-            Server::GatewayEpoll => command.args(["--io", "epoll"]),
-            Server::GatewayTwoWorkers => command.args(["--io", "uring", "--workers", "2"]),
-            _ => command.args(["--io", "uring"]),
-        };
+        command.args(options);
         if via != Via::Tls {
             command.arg("--plain");
         }
-        command
-    }
-
-    fn built(&self, peer: &str) -> Command {
-        let mut command = Command::new(self.peers.as_ref().expect("the peers are built"));
-        command.arg(peer);
         command
     }
 

@@ -34,10 +34,6 @@ enum Kind {
     Rude,
 }
 
-/// The kinds, with their share of all clients in percent.
-const SHARES: [(Kind, usize); 5] =
-    [(Kind::KeepAlive, 55), (Kind::Pipelined, 15), (Kind::ConnectionEach, 10), (Kind::Slow, 10), (Kind::Rude, 10)];
-
 /// The default of `--max-body`.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
@@ -66,10 +62,14 @@ struct Sent {
 /// Runs the client of this number until the load is over.
 pub(crate) async fn run(world: Arc<World>, seed: u64, number: usize) {
     let mut random = Random::for_user(seed, number as u64);
-    // 100 clients have each kind as often as its share says. Half of each kind connect by TCP.
-    let mut rank = (number / 2) % 100;
-    let kind = SHARES.iter().find(|(_, share)| rank.checked_sub(*share).map(|rest| rank = rest).is_none());
-    let kind = kind.map_or(Kind::KeepAlive, |(kind, _)| *kind);
+    // So many of 100 clients are of each kind. Half of each kind connect by TCP.
+    let kind = match (number / 2) % 100 {
+        0..55 => Kind::KeepAlive,
+        55..70 => Kind::Pipelined,
+        70..80 => Kind::ConnectionEach,
+        80..90 => Kind::Slow,
+        _ => Kind::Rude,
+    };
     let way = if number.is_multiple_of(2) { Way::Tcp } else { Way::Unix };
     world.pause(random.pause_ms(AWAY_MS)).await;
     while !world.is_over() {

@@ -82,6 +82,7 @@ impl Director {
     }
 
     fn disturb(&mut self, what: Disturbance) {
+        let Bus { endpoint, publishers, .. } = &self.hubs.bus;
         match what {
             KillHub => self.replace_hub(),
             StopHub | KillStoppedHub => {
@@ -117,13 +118,6 @@ impl Director {
                 self.gateway.wait_state("certificate", "rejected");
                 self.new_certificate();
             }
-            _ => self.attack(what),
-        }
-    }
-
-    fn attack(&mut self, what: Disturbance) {
-        let Bus { endpoint, publishers, .. } = &self.hubs.bus;
-        match what {
             PeersThatLeave => hostile::subscribe_and_leave(endpoint, &mut self.random),
             PeerThatChangesItsMind => hostile::change_the_mind(endpoint),
             PublishersThatLeave => {
@@ -136,7 +130,7 @@ impl Director {
                 sleep(self.random.pause_ms(100..6_000));
                 drop(staller);
             }
-            _ => hostile::be_silent(endpoint, self.random.pause_ms(100..6_000)),
+            SilentPeers => hostile::be_silent(endpoint, self.random.pause_ms(100..6_000)),
         }
     }
 
