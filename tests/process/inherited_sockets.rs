@@ -3,8 +3,9 @@
 //! once, to each hub.
 
 use std::io::{ErrorKind, Read};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -42,18 +43,10 @@ fn an_inherited_socket_is_served_and_named() {
         let mut gateway = builder.arguments(["--workers", "3"]).spawn();
         let event = gateway.wait_listening();
         gateway.wait_subscribed(bus.endpoint());
-        let url = event["url"].as_str().unwrap();
-        match shared.address().as_socket() {
-            Some(address) => {
-                assert_eq!(url, format!("http://{address}/api/message"));
-                assert!(event.get("socket").is_none(), "{event}");
-            }
-            None => {
-                let address = shared.address();
-                let path = address.as_pathname().unwrap();
-                assert_eq!((url, event["socket"].as_str()), (UNIX_URL, path.to_str()));
-            }
-        }
+        let (at, by_tcp) = (shared.address(), |at: SocketAddr| format!("http://{at}/api/message"));
+        let url = at.as_socket().map_or(UNIX_URL.to_owned(), by_tcp);
+        let path = at.as_pathname().and_then(Path::to_str);
+        assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(url.as_str()), path), "{event}");
         for round in 0..2 {
             for (number, client) in early.iter_mut().enumerate() {
                 let message = Message::new("t", &format!(r#"{{"round":{round},"number":{number}}}"#));

@@ -127,12 +127,9 @@ fn a_short_interruption_of_the_network_loses_nothing() {
     let Some(namespace) = Namespace::new() else {
         return skip("no network namespace can be made here: this needs root and `ip`");
     };
-    let directory = tempfile::tempdir().unwrap();
     // Subscribers connect through a socket file, which the interruption does not affect.
-    let endpoints = HubEndpoints {
-        publishers: format!("tcp://{}.2:16130", namespace.network()),
-        subscribers: ipc_endpoint(&directory),
-    };
+    let (_directory, subscribers) = temporary_endpoint();
+    let endpoints = HubEndpoints { publishers: format!("tcp://{}.2:16130", namespace.network()), subscribers };
     let hub = start_hub_by("ip", &["netns", "exec", &namespace.name()], &endpoints);
     let subscriber = Subscriber::connected(&endpoints.subscribers, "");
     wait_open(&hub);

@@ -23,15 +23,13 @@ fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
 }
 
-/// Writes settings that open the gateway, and a pair beside them if one is given.
-fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
+/// Writes settings that open the gateway, and this pair beside them.
+fn settings_beside(pair: &Pair) -> SettingsFile {
     let settings = enabled_settings("of-the-test");
-    if let Some(pair) = pair {
-        let [certificate, key, _] = files(settings.path());
-        std::fs::write(certificate, &pair.certificate).unwrap();
-        std::fs::write(&key, &pair.key).unwrap();
-        set_mode(&key, 0o600);
-    }
+    let [certificate, key, _] = files(settings.path());
+    std::fs::write(certificate, &pair.certificate).unwrap();
+    std::fs::write(&key, &pair.key).unwrap();
+    set_mode(&key, 0o600);
     settings
 }
 
@@ -62,7 +60,7 @@ fn the_pair_is_kept_in_the_directory_of_the_option() {
     let (_elsewhere, directory) = temporary_path("a/b");
     let option = ["--cert-dir", directory.to_str().unwrap()];
     for _ in 0..2 {
-        let gateway = Gateway::serve().https().arguments(option).start_beside(settings_beside(None));
+        let gateway = Gateway::serve().https().arguments(option).start();
         assert!(
             files(gateway.settings.path()).iter().all(|path| !path.exists()),
             "there is a pair beside the settings"
@@ -81,7 +79,7 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
     let start = |names: &[&str]| {
         let names = names.iter().flat_map(|name| ["--cert-name", name]);
         let options = ["--cert-dir", directory.path().to_str().unwrap()].into_iter().chain(names);
-        Gateway::serve().https().arguments(options).start_beside(settings_beside(None))
+        Gateway::serve().https().arguments(options).start()
     };
     let expect_served_as = |gateway: &Gateway, names: &[&str]| {
         for name in names {
@@ -106,7 +104,7 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
 /// A parent knows then when clients have to trust another certificate.
 #[test]
 fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
-    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(None));
+    let mut gateway = Gateway::serve().https().spawn();
     let [certificate, key, _] = files(gateway.settings.path());
     let made = expect_certificate(&mut gateway, "made", &certificate);
     let not_after = made["not_after"].as_str().unwrap().to_owned();
@@ -116,7 +114,7 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let renewed = expect_certificate(&mut gateway, "renewed", &certificate);
     assert!(renewed["not_after"].as_str() >= Some(&not_after), "{renewed}");
 
-    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(Some(&Pair::valid(-790, 20))));
+    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(&Pair::valid(-790, 20)));
     let [certificate, ..] = files(gateway.settings.path());
     expect_certificate(&mut gateway, "renewed", &certificate);
     gateway.wait_listening();
@@ -134,7 +132,7 @@ fn a_pair_is_renewed_while_connections_stay() {
     let now = OffsetDateTime::now_utc();
     let pair = Pair::valid_between(now - RENEWED_BEFORE, now + RENEWED_BEFORE + REMAINING);
     let builder = Gateway::serve().https().arguments(["--stats", "1"]);
-    let mut gateway = builder.start_beside(settings_beside(Some(&pair)));
+    let mut gateway = builder.start_beside(settings_beside(&pair));
     let mut early = Connector::trusting([pair.leaf()]).client(gateway.address());
     early.exchange(&gateway.request(FINE)).assert_accepted();
     assert_eq!(early.stream().peer_certificate(), pair.leaf(), "renewed too early");
@@ -192,7 +190,7 @@ fn unprivileged(settings: &SettingsFile) -> Builder {
 
 /// Starts a gateway with this pair in a directory that its owner may not write. Returns the directory too.
 fn in_read_only_directory(pair: &Pair) -> (Gateway, PathBuf) {
-    let settings = settings_beside(Some(pair));
+    let settings = settings_beside(pair);
     let directory = settings.path().parent().unwrap().to_owned();
     let builder = unprivileged(&settings);
     set_mode(&directory, 0o555);
@@ -230,7 +228,7 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
         return skip("only root can give a key to another owner");
     }
     let pair = Pair::valid(-1, 400);
-    let settings = settings_beside(Some(&pair));
+    let settings = settings_beside(&pair);
     let [_, key, _] = files(settings.path());
     let builder = unprivileged(&settings);
     chown(&key, Some(0), Some(NOBODY)).unwrap();
@@ -245,12 +243,12 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
 #[test]
 fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
     for (pair, is_kept) in [(Pair::valid(-1, 400), true), (Pair::valid(-800, 10), false)] {
-        let settings = settings_beside(Some(&pair));
+        let settings = settings_beside(&pair);
         set_mode(&files(settings.path())[1], 0o644);
         let log = Gateway::serve().https().start_beside(settings).stop().stderr;
         assert_eq!(log.contains("and is now closed"), is_kept, "{log}");
     }
-    let settings = settings_beside(Some(&Pair::ec()));
+    let settings = settings_beside(&Pair::ec());
     let [certificate, key, _] = files(settings.path());
     set_mode(&key, 0o644);
     std::fs::remove_file(&certificate).unwrap();
@@ -261,7 +259,7 @@ fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
 
 #[test]
 fn a_lock_that_another_process_holds_holds_nothing_up() {
-    let settings = settings_beside(None);
+    let settings = SettingsFile::absent();
     let held = File::open(settings.path().parent().unwrap()).unwrap();
     held.lock().unwrap();
     let mut gateway = Gateway::serve().https().start_beside(settings);
