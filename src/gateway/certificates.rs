@@ -9,7 +9,6 @@ use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::sys::log::{log, warning};
 use crate::sys::time::date_time;
-use crate::sys::watchdog::Watchdog;
 use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
@@ -26,11 +25,10 @@ pub(super) struct WatchedCertificate {
 }
 
 impl WatchedCertificate {
-    /// Loads the certificate. A self-signed one that is absent or about to expire is made. The watchdog knows what is
-    /// to answer.
-    pub(super) fn load(source: CertificateSource, watchdog: &Watchdog, emit: &EventSink) -> Result<Self, Failure> {
+    /// Loads the certificate. A self-signed one that is absent or about to expire is made.
+    pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
         let mut closes_key = true;
-        let loaded = read(&source, watchdog, &mut closes_key).map_err(Failure::configuration)?;
+        let loaded = read(&source, &mut closes_key).map_err(Failure::configuration)?;
         let mut certificate = Self {
             source,
             emit: Arc::clone(emit),
@@ -47,11 +45,11 @@ impl WatchedCertificate {
     }
 
     /// Loads the certificate again. If it cannot be used, the one in force stays.
-    pub(super) fn reload(&mut self, watchdog: &Watchdog) {
+    pub(super) fn reload(&mut self) {
         let now = SystemTime::now();
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
         let [path, _key] = self.source.files();
-        let loaded = match read(&self.source, watchdog, &mut self.closes_key) {
+        let loaded = match read(&self.source, &mut self.closes_key) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
                 Err(CertificateError::of_content(&path, "the certificate has expired"))
             }
@@ -114,13 +112,7 @@ impl WatchedCertificate {
     }
 }
 
-fn read(
-    source: &CertificateSource,
-    watchdog: &Watchdog,
-    closes_key: &mut bool,
-) -> Result<LoadedCertificate, CertificateError> {
-    let [certificate, key] = source.files().map(|path| path.display().to_string());
-    watchdog.begin(format_args!("{certificate} or {key}"));
+fn read(source: &CertificateSource, closes_key: &mut bool) -> Result<LoadedCertificate, CertificateError> {
     let closed = source.close_key(closes_key);
     let loaded = source.load(SystemTime::now());
     // The key of a new certificate is another one.

@@ -21,13 +21,12 @@ use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
+use crate::server::shared::Opened;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
 use crate::sys::terminal::path_option;
 use crate::sys::unix_listener::remove_files;
 use crate::sys::{event_loop, or_never};
-use crate::terms::token::Token;
-use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
 /// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets, so that none of
@@ -101,8 +100,7 @@ impl Gateway {
         ready: Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
         let news = loop {
-            match files.news().await {
-                FileNews::Failed(failure) => return Err(failure),
+            match files.news().await? {
                 FileNews::Overdue(silence) => break FileNews::Off(silence, None),
                 // Nothing is served yet that a pause could delay.
                 FileNews::Taken(_) => {}
@@ -119,7 +117,7 @@ impl Gateway {
             }
         };
         let mut gateway = Self { config, emit, components, ready, listening: None, files, unknown_topics };
-        gateway.follow(news)?;
+        gateway.follow(news);
         Ok(gateway)
     }
 
@@ -155,7 +153,7 @@ impl Gateway {
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
                 }
                 line = self.unknown_topics.next() => log(format_args!("{line}")),
-                news = self.files.news() => self.follow(news)?,
+                news = self.files.news() => self.follow(news?),
             }
         }
     }
@@ -164,9 +162,9 @@ impl Gateway {
         (self.emit)(&Event::Stats(self.components.stats()));
     }
 
-    fn follow(&mut self, news: FileNews) -> Result<(), Failure> {
+    fn follow(&mut self, news: FileNews) {
         match news {
-            FileNews::Open(token, listening, tls) => self.open(token, listening, tls),
+            FileNews::Open(opened) => self.open(opened),
             FileNews::Off(reason, to_switch_on) => self.close(&reason, to_switch_on),
             FileNews::Taken(error) => {
                 log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
@@ -174,15 +172,12 @@ impl Gateway {
             }
             FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
             FileNews::Overdue(silence) => warning(format_args!("{silence}; what was read last stays in force")),
-            FileNews::Failed(failure) => return Err(failure),
         }
-        Ok(())
     }
 
-    /// Accepts requests with this token on these sockets.
-    fn open(&mut self, token: Token, listening: Arc<Listening>, tls: Option<Arc<Acceptor>>) {
-        let is_https = tls.is_some();
-        self.components.workers.open(Arc::clone(&listening), token, tls);
+    fn open(&mut self, opened: Opened) {
+        let (listening, is_https) = (Arc::clone(&opened.listening), opened.tls.is_some());
+        self.components.workers.open(opened);
         if self.listening.is_none() {
             let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));

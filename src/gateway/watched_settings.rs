@@ -55,14 +55,15 @@ impl WatchedSettings {
     }
 
     /// Reads the settings again. Settings that cannot be understood leave the last good ones in force. Returns what has
-    /// become of the new ones, if the file is another version than before, or says something else, or if `forced`. An
-    /// empty file counts at once if `forced`.
+    /// become of the new ones, if the file is another version than before, or says something else, or if `forced`; never
+    /// for the first ones. An empty file counts at once if `forced`.
     pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
         let SettingsReading { access, version, is_empty } = settings::read(self.path.as_deref()?, settings::parse);
         if !forced && is_empty && version.is_some_and(|version| self.awaits_content(version)) {
             return None;
         }
         self.emptied = None;
+        let is_first = self.in_force.is_none() && self.rejected.is_none();
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
         let before = (self.in_force.clone(), self.rejected.take());
         match access {
@@ -84,7 +85,7 @@ impl WatchedSettings {
         if let (Some(reason), Some(_)) = (&self.rejected, &self.in_force) {
             warning(format_args!("{reason}; the last good settings stay in force"));
         }
-        Some(change)
+        (!is_first).then_some(change)
     }
 
     /// Returns whether the file, which is empty, has not been so for long enough.

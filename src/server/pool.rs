@@ -14,7 +14,6 @@ use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
-use crate::server::listener::Listening;
 use crate::server::shared::{Mode, Opened, Shared, TopicSink, WorkerContext, WorkerPublisher};
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
@@ -23,8 +22,6 @@ use crate::server::worker;
 use crate::sync::budget::Budget;
 use crate::sys::Io;
 use crate::sys::log::log;
-use crate::terms::token::Token;
-use crate::tls::session::Acceptor;
 
 /// Why the workers did not start.
 #[derive(Debug)]
@@ -120,9 +117,9 @@ impl WorkerPool {
         Ok(Self { io, refused: shared.refused, counters, mode, accepts_inherited })
     }
 
-    /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.
-    pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
-        self.mode.send_modify(|mode| mode.opened = Some(Opened { listening, token, tls }));
+    /// Accepts requests there. The token is in force when this returns.
+    pub(crate) fn open(&self, opened: Opened) {
+        self.mode.send_modify(|mode| mode.opened = Some(opened));
     }
 
     /// Accepts connections from the inherited sockets too.

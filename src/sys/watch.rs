@@ -93,20 +93,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch, on the runtime that this is called in. Calls `begin` before it looks at a path, which may
-    /// block. Fails where the system gives no timer.
-    pub fn start(
-        paths: impl IntoIterator<Item = PathBuf>,
-        interval: Duration,
-        begin: impl Fn(&Path),
-    ) -> io::Result<Self> {
+    /// On the runtime that this is called in. The first renewal begins to watch. Fails where the system gives no timer.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>, interval: Duration) -> io::Result<Self> {
         // Where the working directory is unknown, no watch can be had.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let paths = paths.into_iter().map(absolute).collect();
         let (look, places) = (KernelTimer::new()?, Vec::new());
-        let mut watch = Self { paths, places, watched: None, is_refused: false, burst_end: None, look, interval };
-        watch.renew(begin);
-        Ok(watch)
+        Ok(Self { paths, places, watched: None, is_refused: false, burst_end: None, look, interval })
     }
 
     /// Resolves when a file, or its permissions, may have changed since the last renewal, or when it is time to look. A
@@ -125,7 +118,7 @@ impl Watch {
     }
 
     /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
-    /// after the new ones are set.
+    /// after the new ones are set. Calls `begin` before it looks at a path, which may block.
     pub fn renew(&mut self, begin: impl Fn(&Path)) {
         let resolve =
             || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();

@@ -34,7 +34,9 @@ async fn is_not_reported(watch: &mut Watch) -> bool {
 
 /// The test ends before it is time to look.
 fn watch(path: &Path) -> Watch {
-    Watch::start([path.to_owned()], Duration::from_secs(3_600), |_path| {}).unwrap()
+    let mut watch = Watch::new([path.to_owned()], Duration::from_secs(3_600)).unwrap();
+    watch.renew(|_path| {});
+    watch
 }
 
 /// Returns how often one change is reported. More than once is correct where a busy machine splits the burst.
