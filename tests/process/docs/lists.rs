@@ -192,28 +192,21 @@ fn the_numbers_of_the_documents_are_those_of_the_program() {
 
     let reference = Document::read("docs/reference.md");
     let [line, extensions, trailers] = [CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES].map(bytes);
-    for (what, most) in [
-        ("`topic`", format!("1 to {}, ", bytes(MAX_TOPIC_BYTES))),
-        ("nesting", format!("{MAX_DEPTH} levels |")),
-        ("request target", format!("{} |", bytes(TARGET_BYTES))),
-        ("header fields", format!("{FIELD_LINES} |")),
-        (
-            "a chunk-size line; all chunk extensions together; all trailers together",
-            format!("{line}; {extensions}; {trailers} |"),
-        ),
-        ("a refused body that the gateway reads to keep the connection open", format!("{} |", bytes(DISCARD_BYTES))),
-        (
-            "`READY`; any other command except a subscription",
-            format!("{}; {} |", bytes(zmtp::READY_BYTES), bytes(zmtp::COMMAND_BYTES)),
-        ),
-        ("the subscriptions of one peer", format!("{}.", number(zmtp::CONNECTION_PREFIXES))),
-        ("the subscriptions of all peers together", format!("{}.", number(zmtp::SHARED_PREFIXES))),
-        (
-            "peers; time for the handshake",
-            format!("[{} subscribers, {MAX_PUBLISHERS} publishers and ", zmtp::MAX_SUBSCRIBERS),
-        ),
+    let [ready, command] = [zmtp::READY_BYTES, zmtp::COMMAND_BYTES].map(bytes);
+    let subscribers = zmtp::MAX_SUBSCRIBERS;
+    let chunks = "a chunk-size line; all chunk extensions together; all trailers together";
+    for row in [
+        format!("| `topic` | 1 to {}, ", bytes(MAX_TOPIC_BYTES)),
+        format!("| nesting | {MAX_DEPTH} levels |"),
+        format!("| request target | {} |", bytes(TARGET_BYTES)),
+        format!("| header fields | {FIELD_LINES} |"),
+        format!("| {chunks} | {line}; {extensions}; {trailers} |"),
+        format!("| a refused body that the gateway reads to keep the connection open | {} |", bytes(DISCARD_BYTES)),
+        format!("| `READY`; any other command except a subscription | {ready}; {command} |"),
+        format!("| the subscriptions of one peer | {}.", number(zmtp::CONNECTION_PREFIXES)),
+        format!("| the subscriptions of all peers together | {}.", number(zmtp::SHARED_PREFIXES)),
+        format!("| peers; time for the handshake | [{subscribers} subscribers, {MAX_PUBLISHERS} publishers and "),
     ] {
-        let row = format!("| {what} | {most}");
         assert!(reference.text.contains(&row), "docs/reference.md does not say: {row}");
     }
 }
