@@ -1,7 +1,6 @@
 //! `--listen unix:PATH`: everything is as by TCP. `statuses::recorded` has what is answered and published, and
 //! `lifecycle::endpoints` what becomes of the file.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -66,13 +65,4 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
     }
     assert!(!path.exists());
     gateway.terminate();
-}
-
-#[test]
-fn a_request_in_flight_is_answered_when_the_gateway_stops() {
-    let (_directory, path) = temporary_path("gateway");
-    let Fixture { mut gateway, subscriber } = Fixture::of(Gateway::serve().listen_at(&path));
-    let clients = [(); 2].map(|()| Client::connect_to(&path));
-    assert_answered_during_a_stop(&gateway, &subscriber, clients, || assert!(UnixStream::connect(&path).is_err()));
-    gateway.expect_stopped();
 }

@@ -43,7 +43,7 @@ pub(crate) use serde_json::Value;
 pub(crate) use self::answer::Answer;
 pub(crate) use self::compare::assert_same_set;
 pub(crate) use self::fixture::Fixture;
-pub(crate) use self::gateway::{ANY_PORT, Builder, Gateway, is_event};
+pub(crate) use self::gateway::{ANY_PORT, Builder, Gateway, count, is_event};
 pub(crate) use self::hanging_folder::HangingFolder;
 pub(crate) use self::http::{Client, SHORTEST_TIMEOUT};
 pub(crate) use self::io_mode::io_mode;

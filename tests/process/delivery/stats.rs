@@ -6,13 +6,12 @@ use std::net::TcpStream;
 use serde_json::json;
 
 use super::hub_process::Deployment;
-use super::stopping::wait_ended;
 use crate::support::load::{Outcome, message};
 use crate::support::*;
 
 fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
-    wait_ended(gateway).1
+    gateway.wait_stopped().1
 }
 
 fn send(gateway: &Gateway, request: &Request) -> TcpStream {

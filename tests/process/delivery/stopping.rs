@@ -14,27 +14,15 @@ const SOME: usize = 2_000;
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Waits for the end with status 0, and returns all that the gateway wrote, and its last event.
-pub(crate) fn wait_ended(gateway: &mut Gateway) -> (Transcript, Value) {
-    let written = gateway.finish(0);
-    let last = serde_json::from_str(written.stdout.lines().next_back().expect("a last line")).unwrap();
-    assert!(is_event(&last, "stopped"), "{last}");
-    (written, last)
-}
-
 /// Sends SIGTERM and waits for the end, which comes in this time on an idle machine. Returns how long it took, all that
 /// the gateway wrote, and its last event.
 pub(crate) fn stop_within(gateway: &mut Gateway, at_most: Duration) -> (Duration, Transcript, Value) {
     let (lateness, asked) = (Lateness::watch(), Instant::now());
     gateway.signal(Signal::TERM);
-    let (written, last) = wait_ended(gateway);
+    let (written, last) = gateway.wait_stopped();
     let took = asked.elapsed();
     lateness.assert_took(took, at_most);
     (took, written, last)
-}
-
-pub(crate) fn count(event: &Value, name: &str) -> u64 {
-    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
 #[test]
@@ -138,7 +126,7 @@ fn a_hub_that_comes_back_or_continues_during_the_drain_receives_the_waiting_mess
         } else {
             deployment.hub().signal(Signal::CONT);
         }
-        let (_, last) = wait_ended(&mut deployment.gateway);
+        let (_, last) = deployment.gateway.wait_stopped();
         assert_eq!(count(&last, "accepted"), count(&last, "published"), "{last}");
         // The last accepted message arrives, and those before it in their order.
         let newest = answers.iter().rev().find(|it| it.outcome == Outcome::Accepted).unwrap();

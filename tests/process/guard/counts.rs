@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES};
 use super::traffic::Poster;
-use crate::delivery::stopping::{count, stop_within};
+use crate::delivery::stopping::stop_within;
 use crate::support::*;
 
 #[test]

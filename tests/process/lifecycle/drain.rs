@@ -1,19 +1,29 @@
 //! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
+use std::io::ErrorKind;
+
+use socket2::SockAddr;
+
 use crate::support::load::{Outcome, Shape};
+use crate::support::net::connect;
 use crate::support::*;
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
-    let Fixture { mut gateway, subscriber: bus } = Fixture::of(Gateway::serve().listen(free_address()));
-    let idle = gateway.served_client();
-    bus.next();
-
-    let slow = gateway.client();
-    assert_answered_during_a_stop(&gateway, &bus, [idle, slow], || {
-        assert!(refuses(gateway.address()), "the drain has begun");
-    });
-    assert_eq!(gateway.expect_stopped().accepted, 2);
+    let (_directory, path) = temporary_path("gateway");
+    let (by_tcp, by_path) = (free_address(), Gateway::serve().listen_at(&path));
+    let places = [(SockAddr::from(by_tcp), Gateway::serve().listen(by_tcp)), (SockAddr::unix(&path).unwrap(), by_path)];
+    for (place, builder) in places {
+        let Fixture { mut gateway, subscriber: bus } = Fixture::of(builder);
+        let [mut idle, slow] = [(); 2].map(|()| Client::over(connect(&place).unwrap()));
+        idle.exchange(&gateway.request(FINE)).assert_accepted();
+        bus.next();
+        assert_answered_during_a_stop(&gateway, &bus, [idle, slow], || {
+            let refused = connect(&place).expect_err("the drain has begun").kind();
+            assert!(matches!(refused, ErrorKind::ConnectionRefused | ErrorKind::NotFound), "{refused}");
+        });
+        assert_eq!(gateway.expect_stopped().accepted, 2);
+    }
 }
 
 /// It does not matter whether the gateway had read that byte before the signal: here it finds both when it continues.

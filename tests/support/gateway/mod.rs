@@ -253,13 +253,18 @@ impl Gateway {
 
     /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
     pub(crate) fn expect_stopped(&mut self) -> Stopped {
-        let output = self.finish(0).stdout;
-        let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
+        let (_, last) = self.wait_stopped();
+        let [accepted, published] = ["accepted", "published"].map(|name| count(&last, name));
+        assert_eq!(accepted, published);
+        Stopped { accepted, published }
+    }
+
+    /// Waits for the end with status 0, and returns all that it has written, and its last event, which tells the stop.
+    pub(crate) fn wait_stopped(&mut self) -> (Transcript, Value) {
+        let written = self.finish(0);
+        let last = parse_event(written.stdout.split_inclusive('\n').next_back().expect("a last line"));
         assert!(is_event(&last, "stopped"), "the last line is {last}");
-        let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
-        let stopped = Stopped { accepted: count("accepted"), published: count("published") };
-        assert_eq!(stopped.accepted, stopped.published);
-        stopped
+        (written, last)
     }
 
     /// Ends it if it still runs, and returns all that it has written.
@@ -276,6 +281,10 @@ impl Drop for Gateway {
             assert_output(&output);
         }
     }
+}
+
+pub(crate) fn count(event: &Value, name: &str) -> u64 {
+    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
 pub(crate) fn is_event(event: &Value, name: &str) -> bool {
