@@ -7,8 +7,7 @@ use std::time::SystemTime;
 
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::sys::log::{log, warning};
-use crate::sys::time::date_time;
+use crate::sys::log::{date_time, log, warning};
 use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;

@@ -3,8 +3,7 @@
 use encoding_rs::{DecoderResult, Encoding, UTF_8};
 
 use super::fault::SettingsFault;
-
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+use crate::sys::secret_file::BYTE_ORDER_MARK;
 
 /// Python's names of the encodings in which ASCII stands for itself, behind the label that the WHATWG Encoding Standard
 /// has for the encoding, or `-`. A few characters that these two read differently are read as the standard has them,

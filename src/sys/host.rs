@@ -72,12 +72,11 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
         return Some((found.ip(), found.index.unwrap_or_default()));
     }
     let found = look_up_in_time(host, 0).unwrap_or_default();
-    let addresses: Vec<_> = found.iter().map(SocketAddr::ip).collect();
-    let as_ipv6 = |address: &IpAddr| match address {
+    let mut addresses = found.iter().map(SocketAddr::ip);
+    let found = addresses.clone().find(of_family).or_else(|| match addresses.next()? {
         IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
         _ => None,
-    };
-    let found = addresses.iter().copied().find(of_family).or_else(|| addresses.iter().find_map(as_ipv6))?;
+    })?;
     Some((found, 0))
 }
 

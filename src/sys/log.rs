@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use time::OffsetDateTime;
+
 use super::terminal::is_unseen;
-use super::time::rfc3339;
 use super::writer::{Backlog, StreamWriter};
 
 /// All lines are on one subject: a person who looks at the log after a long time wants the last ones. The bytes are those
@@ -115,6 +116,18 @@ fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
+/// Returns the time in UTC to the millisecond, as RFC 3339 §5.6 has it.
+fn rfc3339(time: SystemTime) -> String {
+    let millisecond = OffsetDateTime::from(time).millisecond();
+    format!("{}.{millisecond:03}Z", date_time(time))
+}
+
+/// Returns the time to the second, without the `Z` that ends it.
+pub(crate) fn date_time(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    format!("{}T{:02}:{:02}:{:02}", time.date(), time.hour(), time.minute(), time.second())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +179,12 @@ mod tests {
         lines.lost += lines.take_next().unwrap().1;
         lines.push(String::new(), line(2));
         assert_eq!(rest(&mut lines), "warning: 2 lines were dropped, since standard error did not take them\nline 2\n");
+    }
+
+    #[test]
+    fn a_time_is_in_utc_to_the_millisecond() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
+        assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
+        assert_eq!(date_time(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00");
     }
 }

@@ -17,7 +17,6 @@ pub(crate) mod retry;
 pub(crate) mod secret_file;
 pub(crate) mod tcp_listener;
 pub(crate) mod terminal;
-pub(crate) mod time;
 pub(crate) mod timed_join;
 pub(crate) mod timer;
 pub(crate) mod unix_listener;

@@ -11,6 +11,9 @@ use rustix::process::geteuid;
 
 use super::retry::retry_passing;
 
+/// What editors of Windows put before a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 const OTHERS: u32 = 0o077;
 
 /// The permissions to add and remove names in a directory, and the bit that limits others to their own files.

@@ -18,7 +18,7 @@ use rustls::{Error, InconsistentKeys};
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
-use crate::sys::secret_file::{self, exposures};
+use crate::sys::secret_file::{self, BYTE_ORDER_MARK, exposures};
 
 /// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
@@ -32,9 +32,6 @@ const IP_ADDRESS: u64 = 7;
 
 /// Bytes of a file of certificates or keys: a chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
-
-/// What editors of Windows put before a text in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::message::publish::Unavailable;
 use crate::sys::log::log;
+use crate::sys::secret_file::BYTE_ORDER_MARK;
 
 /// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,9 +41,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a gateway that goes away is waited for, with the last handshake, and the pause between two attempts.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETURN_PAUSE: Duration = Duration::from_millis(100);
-
-/// What some programs put before the first line of a file.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The pause before a token is tried once more that was refused just after the settings were written.
 const TOKEN_PAUSE: Duration = Duration::from_millis(500);
