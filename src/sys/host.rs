@@ -88,7 +88,7 @@ pub(crate) fn look_up_in_time(name: &str, port: u16) -> io::Result<Vec<SocketAdd
     found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
 }
 
-/// Returns the addresses of a name, at least one (getaddrinfo(3)), each once. This takes as long as its name servers do.
+/// Returns the addresses of a name, at least one (getaddrinfo(3)), each once. It takes as long as its name servers.
 pub(crate) fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let found = (name, port).to_socket_addrs().map_err(|error| {
         // The standard library puts two sentences into one error.

@@ -12,8 +12,8 @@ use time::OffsetDateTime;
 use super::terminal::is_unseen;
 use super::writer::{Backlog, StreamWriter};
 
-/// All lines are on one subject: a person who looks at the log after a long time wants the last ones. The bytes are those
-/// of a thousand lines of usual length.
+/// All lines are on one subject: a person who looks at the log after a long time wants the last ones. A thousand lines
+/// of usual length have this many bytes.
 const MAX_WAITING: Backlog = Backlog {
     lines: 1024,
     bytes: 256 * 1024,

@@ -92,7 +92,7 @@ fn date(time: SystemTime) -> HttpDate {
 }
 
 /// Loads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
-/// first certificate says, if that can be read. One that has expired or is not valid yet is loaded with a warning, since
+/// first certificate says, if that can be read. One that has expired or is not valid yet is loaded with a warning:
 /// its owner may have clients that accept it, and the clock may be wrong.
 pub(super) fn load(
     certificate: &Path,
