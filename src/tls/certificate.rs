@@ -102,7 +102,11 @@ pub(super) fn load(
     let in_certificate = |reason| CertificateError::of_content(certificate, reason);
     let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
-    let chain = parse_chain(&read_file(certificate)?).map_err(in_certificate)?;
+    let chain = CertificateDer::pem_slice_iter(&read_file(certificate)?).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|_| in_certificate(NOT_PEM))?;
+    if chain.is_empty() {
+        return Err(in_certificate("no certificate in PEM form (-----BEGIN CERTIFICATE-----)"));
+    }
     let private = parse_key(&read_file(key)?).map_err(in_key)?;
     let signing = any_supported_type(&private).map_err(|_| {
         in_key(
@@ -155,14 +159,6 @@ pub(super) fn malformed(certificate: &Path) -> CertificateError {
 
 /// A section has no end, or its content is not base64 (RFC 7468).
 const NOT_PEM: &str = "damaged PEM: a section without its end, or not base64";
-
-fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|_| NOT_PEM)?;
-    if chain.is_empty() {
-        return Err("no certificate in PEM form (-----BEGIN CERTIFICATE-----)");
-    }
-    Ok(chain)
-}
 
 fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
     let contains = |what: &[u8]| memchr::memmem::find(text, what).is_some();

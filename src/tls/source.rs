@@ -81,12 +81,12 @@ impl CertificateSource {
     pub fn close_key(&self, tries: &mut bool) -> Option<String> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
         let open = open_mode(&key);
-        let close = || fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).is_ok();
-        let is_changed = open.is_some() && *tries && close();
-        let closed = open.filter(|_| is_changed && open_mode(&key).is_none());
-        *tries = open.is_none() || closed.is_some() || *tries && !is_changed;
-        let (key, mode) = (key.display(), closed?);
-        Some(format!(
+        *tries |= open.is_none();
+        let mode = open.filter(|_| *tries)?;
+        fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).ok()?;
+        *tries = open_mode(&key).is_none();
+        let key = key.display();
+        tries.then(|| format!(
             "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \
              may have read it, remove the file, and the gateway makes a new key"
         ))
