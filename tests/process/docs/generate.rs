@@ -108,15 +108,8 @@ fn vocabulary_table() -> String {
 
 fn openapi() -> [(&'static str, String); 4] {
     let example = |Message { name, purpose, topic, payload, .. }: &Message| {
-        format!(
-            "              {name}:
-                summary: {}
-                value:
-                  topic: {topic}
-                  payload: {payload}
-",
-            capitalised(purpose),
-        )
+        let text = include_str!("openapi/example.yaml").replace("NAME", name).replace("SUMMARY", &capitalised(purpose));
+        text.replace("TOPIC", topic).replace("PAYLOAD", payload)
     };
     let examples = messages::all().iter().map(example).collect();
     let topics = topics();
@@ -128,45 +121,26 @@ fn openapi() -> [(&'static str, String); 4] {
 }
 
 fn openapi_schema(topic: &Topic) -> String {
-    let mut schema = format!(
-        "    {}:
-      title: {}
-      type: object
-      required: [topic, payload]
-      properties:
-        topic: {{ const: {} }}
-        payload:
-          type: object
-",
-        schema_name(topic),
-        capitalised(topic.purpose),
-        topic.name,
-    );
     let content = match topic.content {
         Content::Any => "{}".to_owned(),
         Content::OneOf(words) => format!("{{ enum: [{}] }}", words.join(", ")),
         Content::HomeAutomation => "{ $ref: '#/components/schemas/HomeAutomation' }".to_owned(),
     };
-    if let [one] = topic.identifiers.as_slice() {
-        schema += &format!(
-            "          required: [{one}, content]
-          properties:
-            {one}: {{ $ref: '#/components/schemas/Name' }}
-            content: {content}
-"
-        );
-    } else {
-        schema += &format!("          required: [content]\n          properties:\n            content: {content}\n");
-        schema += "          anyOf:\n";
-        for identifier in &topic.identifiers {
-            schema += &format!(
-                "            - required: [{identifier}]
-              properties: {{ {identifier}: {{ $ref: '#/components/schemas/Name' }} }}
-"
-            );
+    let content = format!("            content: {content}\n");
+    let name_of = |identifier: &str| format!("{identifier}: {{ $ref: '#/components/schemas/Name' }}");
+    let (required, properties) = match topic.identifiers.as_slice() {
+        [one] => (format!("{one}, content"), format!("            {}\n{content}", name_of(one))),
+        several => {
+            let any_of = several.iter().map(|identifier| {
+                let properties = name_of(identifier);
+                format!("            - required: [{identifier}]\n              properties: {{ {properties} }}\n")
+            });
+            ("content".to_owned(), content + "          anyOf:\n" + &any_of.collect::<String>())
         }
-    }
-    schema
+    };
+    let (name, title) = (schema_name(topic), capitalised(topic.purpose));
+    let schema = include_str!("openapi/schema.yaml").replace("NAME", &name).replace("TITLE", &title);
+    schema.replace("TOPIC", topic.name).replace("REQUIRED", &required) + &properties
 }
 
 /// Returns the topic in one word: `AdapterNodesData`.
