@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
@@ -56,47 +56,38 @@ pub(super) enum FileNews {
 /// The main thread's end. The threads end when this is dropped, unless a file holds them up.
 pub(super) struct Files {
     /// Asks the threads to read everything again. If that was asked already, once is enough.
-    pub(super) reload: Arc<Sender<()>>,
+    pub(super) reload: Sender<()>,
     news: UnboundedReceiver<Result<FileNews, Failure>>,
-    settings: Arc<Watchdog>,
-    certificate: Arc<Certificate>,
-}
-
-/// What the threads know of the certificate.
-struct Certificate {
-    watchdog: Arc<Watchdog>,
-    acceptor: OnceLock<Arc<Acceptor>>,
-    /// Notified when the certificate is loaded, and when it does not answer before that.
-    changed: Arc<Notify>,
+    settings: Arc<Follower>,
+    certificate: Arc<Follower>,
+    /// The certificate, once it is loaded.
+    acceptor: Arc<OnceLock<Arc<Acceptor>>>,
 }
 
 impl Files {
     /// Starts the thread of the settings. The first news are those of the start.
     pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: EventSink) -> Result<Self, Failure> {
-        let (reload, reloads) = channel(());
+        let reload = Sender::new(());
         let (sender, news) = unbounded_channel();
-        let new_follower = |changed| -> Result<_, Failure> {
-            let watchdog = Watchdog::new().map(Arc::new).map_err(Failure::cannot("create a timer"))?;
-            Ok(Follower { watchdog, reloads: reloads.clone(), changed, news: sender.clone() })
+        let follower = || -> Result<_, Failure> {
+            let watchdog = Watchdog::new().map_err(Failure::cannot("create a timer"))?;
+            Ok(Arc::new(Follower { watchdog, reload: reload.clone(), again: Notify::new(), news: sender.clone() }))
         };
-        let (changed, acceptor) = (Arc::default(), OnceLock::new());
-        let (follower, to_load) = (new_follower(Arc::clone(&changed))?, new_follower(Arc::default())?);
-        let settings = Arc::clone(&follower.watchdog);
-        let certificate = Arc::new(Certificate { watchdog: Arc::clone(&to_load.watchdog), acceptor, changed });
+        let (settings, certificate, acceptor) = (follower()?, follower()?, Arc::default());
         let mut thread = SettingsThread {
             settings: WatchedSettings::new(source, config.server.policy.limits.head_bytes),
             config,
             is_told: false,
-            to_load: Some(to_load),
-            certificate: Arc::clone(&certificate),
+            needs_certificate: false,
             api: Api::Off,
             emit,
-            news: sender,
-            watchdog: Arc::clone(&settings),
+            follower: Arc::clone(&settings),
+            certificate: Arc::clone(&certificate),
+            acceptor: Arc::clone(&acceptor),
         };
         let path = thread.settings.path.iter().cloned().collect();
-        follower.start("settings", path, SETTINGS_INTERVAL, Box::new(move |is_asked| thread.look(is_asked)))?;
-        Ok(Self { reload: Arc::new(reload), news, settings, certificate })
+        settings.start("settings", path, SETTINGS_INTERVAL, Box::new(move |is_asked| thread.look(is_asked)))?;
+        Ok(Self { reload, news, settings, certificate, acceptor })
     }
 
     /// Waits for the next news. A failure ends the run. Cancel-safe.
@@ -105,10 +96,10 @@ impl Files {
             tokio::select! {
                 biased;
                 Some(news) = self.news.recv() => return news,
-                silence = self.settings.overdue() => return Ok(FileNews::Overdue(silence)),
-                silence = self.certificate.watchdog.overdue() => match self.certificate.acceptor.get() {
+                silence = self.settings.watchdog.overdue() => return Ok(FileNews::Overdue(silence)),
+                silence = self.certificate.watchdog.overdue() => match self.acceptor.get() {
                     Some(_) => return Ok(FileNews::Overdue(silence)),
-                    None => self.certificate.changed.notify_one(),
+                    None => self.settings.again.notify_one(),
                 },
             }
         }
@@ -119,37 +110,41 @@ impl Files {
 /// so that the program has the code of an event loop once.
 type Look = Box<dyn FnMut(bool) -> Result<Option<Instant>, Failure> + Send>;
 
-/// What a thread that follows files has.
+/// What a thread that follows files shares with the others.
 struct Follower {
-    watchdog: Arc<Watchdog>,
-    reloads: Receiver<()>,
+    watchdog: Watchdog,
+    reload: Sender<()>,
     /// Notified when something else has changed that the thread is to look at.
-    changed: Arc<Notify>,
+    again: Notify,
     news: UnboundedSender<Result<FileNews, Failure>>,
 }
 
 impl Follower {
     /// Starts the thread, which looks at the files now, when they may have changed, when it is time, and when it is asked
     /// to. A failure of it ends the run.
-    fn start(mut self, name: &str, files: Vec<PathBuf>, interval: Duration, mut look: Look) -> Result<(), Failure> {
-        let news = self.news.clone();
+    fn start(
+        self: &Arc<Self>,
+        name: &str,
+        files: Vec<PathBuf>,
+        interval: Duration,
+        mut look: Look,
+    ) -> Result<(), Failure> {
+        let (follower, mut reloads, news) = (Arc::clone(self), self.reload.subscribe(), self.news.clone());
         let follow = async move {
             let subject = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" or ");
             let mut watch = Watch::new(files, interval).map_err(Failure::cannot("create a timer"))?;
             let mut is_asked = true;
             loop {
                 // The watch starts before anything is read, so that no later change is missed.
-                watch.renew(|path| self.watchdog.begin(path.display()));
-                self.watchdog.begin(&subject);
+                watch.renew(|path| follower.watchdog.begin(path.display()));
+                follower.watchdog.begin(&subject);
                 let again_at = look(is_asked)?;
-                self.watchdog.rest();
+                follower.watchdog.rest();
                 is_asked = tokio::select! {
-                    asked = self.reloads.changed() => match asked {
-                        Ok(()) => true,
-                        Err(_) => return Ok(()),
-                    },
+                    () = follower.news.closed() => return Ok(()),
+                    Ok(()) = reloads.changed() => true,
                     () = watch.changed() => false,
-                    () = self.changed.notified() => false,
+                    () = follower.again.notified() => false,
                     () = or_never(again_at.map(sleep_until)) => false,
                 };
             }
@@ -178,13 +173,13 @@ struct SettingsThread {
     settings: WatchedSettings,
     /// Whether the main thread knows what the settings make of the API.
     is_told: bool,
-    /// What the thread of the certificate needs; `None` when it was started.
-    to_load: Option<Follower>,
-    certificate: Arc<Certificate>,
+    /// Whether the thread of the certificate was started.
+    needs_certificate: bool,
     api: Api,
     emit: EventSink,
-    news: UnboundedSender<Result<FileNews, Failure>>,
-    watchdog: Arc<Watchdog>,
+    follower: Arc<Follower>,
+    certificate: Arc<Follower>,
+    acceptor: Arc<OnceLock<Arc<Acceptor>>>,
 }
 
 impl SettingsThread {
@@ -206,8 +201,8 @@ impl SettingsThread {
         if token.is_ok() || matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
             self.load_certificate()?;
         }
-        let tls = self.certificate.acceptor.get().cloned();
-        let is_awaited = self.to_load.is_none() && tls.is_none();
+        let tls = self.acceptor.get().cloned();
+        let is_awaited = self.needs_certificate && tls.is_none();
         let silence = self.certificate.watchdog.silence().filter(|_| is_awaited);
         let token = match (token, silence) {
             (_, None) if is_awaited => return Ok(false),
@@ -244,8 +239,11 @@ impl SettingsThread {
     /// Starts the thread that has the certificate, if there is to be one and it was not started.
     fn load_certificate(&mut self) -> Result<(), Failure> {
         let Some(source) = self.config.certificate.clone() else { return Ok(()) };
-        let Some(follower) = self.to_load.take() else { return Ok(()) };
-        let (emit, loaded) = (Arc::clone(&self.emit), Arc::clone(&self.certificate));
+        if std::mem::replace(&mut self.needs_certificate, true) {
+            return Ok(());
+        }
+        let (emit, of_settings, acceptor) =
+            (Arc::clone(&self.emit), Arc::clone(&self.follower), Arc::clone(&self.acceptor));
         let files = source.files().into();
         let mut certificate: Option<WatchedCertificate> = None;
         let look = move |_is_asked| {
@@ -253,18 +251,18 @@ impl SettingsThread {
                 Some(certificate) => certificate.reload(),
                 None => {
                     let certificate = certificate.insert(WatchedCertificate::load(source.clone(), &emit)?);
-                    let _ = loaded.acceptor.set(Arc::clone(&certificate.acceptor));
-                    loaded.changed.notify_one();
+                    let _ = acceptor.set(Arc::clone(&certificate.acceptor));
+                    of_settings.again.notify_one();
                 }
             }
             Ok(None)
         };
-        follower.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look))
+        self.certificate.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look))
     }
 
     fn tell(&self, news: FileNews) {
         // The main thread may have ended.
-        let _ = self.news.send(Ok(news));
+        let _ = self.follower.news.send(Ok(news));
     }
 
     /// Removes the files of Unix sockets. So they are gone before the next ones are opened.
@@ -272,14 +270,14 @@ impl SettingsThread {
         if let Api::Open(listening) = std::mem::replace(&mut self.api, Api::Off)
             && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
         {
-            self.watchdog.begin(path);
+            self.follower.watchdog.begin(path);
             listening.remove_files();
         }
     }
 
     /// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
     fn listen(&self) -> io::Result<Listening> {
-        let begin = |address: &BoundAddress| self.watchdog.begin(address);
+        let begin = |address: &BoundAddress| self.follower.watchdog.begin(address);
         let targets = &self.config.listen;
         let listened = Listening::bind(targets, begin);
         if !self.config.any_port || !listened.as_ref().is_err_and(is_taken) {

@@ -52,7 +52,7 @@ pub(crate) fn run(
         let start_end = START_END.min(config.drain_timeout / 4);
         let config = Arc::new(config);
         let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
-        let reload = Arc::downgrade(&files.reload);
+        let reload = files.reload.clone();
         let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
         let mut stop_at = None;
         loop {
@@ -68,7 +68,7 @@ pub(crate) fn run(
                     SignalAction::Stop if stop_at.is_some() => break,
                     SignalAction::Stop => stop_at = Some(Instant::now() + start_end),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
-                    SignalAction::Reload => drop(reload.upgrade().map(|reload| reload.send_replace(()))),
+                    SignalAction::Reload => reload.send_replace(()),
                 }
             }
         }
