@@ -166,18 +166,15 @@ fn is_as_read(path: &Path, read: Option<&ReadFile>) -> bool {
 
 /// Gives a draft the access list and the other extended attributes of the file that it is to replace.
 fn copy_attributes(path: &Path, draft: &File) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(MAX_ATTRIBUTE_BYTES);
-    let names = match listxattr(path, spare_capacity(&mut buffer)) {
+    let [mut names, mut value] = [(); 2].map(|()| Vec::with_capacity(MAX_ATTRIBUTE_BYTES));
+    match listxattr(path, spare_capacity(&mut names)) {
         Err(Errno::OPNOTSUPP) => return Ok(()),
-        listed => {
-            listed?;
-            buffer.clone()
-        }
+        listed => listed?,
     };
     for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        buffer.clear();
-        let copied = getxattr(path, name, spare_capacity(&mut buffer))
-            .and_then(|_| fsetxattr(draft, name, &buffer, XattrFlags::empty()));
+        value.clear();
+        let copied = getxattr(path, name, spare_capacity(&mut value))
+            .and_then(|_| fsetxattr(draft, name, &value, XattrFlags::empty()));
         let is_needed = !KEPT_BY_OTHERS.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
         if let Some(error) = copied.err().filter(|_| is_needed) {
             let name = String::from_utf8_lossy(name);

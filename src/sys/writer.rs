@@ -87,11 +87,8 @@ pub(crate) struct StreamWriter {
 impl StreamWriter {
     pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, max: Backlog) -> io::Result<Arc<Self>> {
         let writer = Arc::new(Self { waiting: Mutex::new(WaitingLines::new(max)), changed: Condvar::new() });
-        let body = {
-            let writer = Arc::clone(&writer);
-            move || writer.write_to(&stream)
-        };
-        std::thread::Builder::new().name(name.into()).spawn(body)?;
+        let of_thread = Arc::clone(&writer);
+        std::thread::Builder::new().name(name.into()).spawn(move || of_thread.write_to(&stream))?;
         Ok(writer)
     }
 
