@@ -1,5 +1,5 @@
 //! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every input that fuzzing has found and kept,
-//! every regression, and every request file of `tests/data`.
+//! every regression, and every request file of `tests/data`; and random changes of them.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::TestRunner;
 
 use crate::properties;
+use crate::support::side_by_side;
 
 /// An input, and where it stands.
 type Input = (String, Vec<u8>);
@@ -36,17 +41,50 @@ fn found(target: &str) -> Vec<Input> {
     text(&file).lines().enumerate().map(read).collect()
 }
 
+/// Returns all that is stored for a target.
+fn stored(target: &str) -> Vec<Input> {
+    let seeds = files(&format!("fuzz/seeds/{target}"));
+    assert!(!seeds.is_empty(), "{target} has no seeds");
+    [seeds, found(target), files(&format!("fuzz/regressions/{target}"))].concat()
+}
+
 #[test]
 fn every_property_holds_for_every_seed_regression_and_request_file() {
     let request_files: Vec<_> = ["tests/data/accept", "tests/data/reject"].into_iter().flat_map(files).collect();
     for (target, property) in properties::ALL {
-        let seeds = files(&format!("fuzz/seeds/{target}"));
-        assert!(!seeds.is_empty(), "{target} has no seeds");
-        let regressions = files(&format!("fuzz/regressions/{target}"));
-        for (place, input) in [&seeds, &found(target), &regressions, &request_files].into_iter().flatten() {
+        for (place, input) in stored(target).iter().chain(&request_files) {
             assert!(catch_unwind(|| property(input)).is_ok(), "{target}: {place}");
         }
     }
+}
+
+/// Bytes that begin as one of these inputs and end as another, some of them changed; or any bytes.
+fn changed(inputs: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let changes = vec((any::<Index>(), any::<u8>()), 0..4);
+    let parts = (select(inputs.clone()), select(inputs), any::<[Index; 2]>(), changes);
+    let spliced = parts.prop_map(|(one, other, [end, start], changes)| {
+        let mut input = [&one[..end.index(one.len() + 1)], &other[start.index(other.len() + 1)..]].concat();
+        for (at, byte) in changes {
+            let at = at.index(input.len() + 1);
+            input.splice(at..(at + 1).min(input.len()), [byte]);
+        }
+        input
+    });
+    prop_oneof![2 => spliced, 1 => vec(any::<u8>(), 0..1_200)]
+}
+
+#[test]
+fn every_property_holds_for_changed_inputs() {
+    side_by_side(properties::ALL, |(target, property)| {
+        let inputs = stored(target).into_iter().map(|(_, input)| input).collect();
+        let config = ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() };
+        let run = |input: Vec<u8>| {
+            property(&input);
+            Ok(())
+        };
+        let result = TestRunner::new(config).run(&changed(inputs), run);
+        assert!(result.is_ok(), "{target}: {result:?}");
+    });
 }
 
 #[test]

@@ -5,10 +5,9 @@
 //! | `architecture` | Do the layers import each other in one direction only, and does the core name no socket, thread or clock? |
 //! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
 //! | `bus` | Does the bus keep the order, wait for slow subscribers, sleep and stop, with real sockets? |
-//! | `zmtp` | Does a peer's session read what a plain reader of ZMTP reads, and who gets what a plain model says? |
 //! | `reservations` | Who is read, who waits and who goes among publishers of long messages? |
 //! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |
-//! | `fuzz_seeds` | Do the properties of the fuzz targets hold for all of their stored inputs? |
+//! | `fuzz_seeds` | Do the properties of the fuzz targets hold for all of their stored inputs, and for random changes of them? |
 //! | `properties` | what must hold of the core for every input, for the fuzz targets and for these tests |
 
 #![allow(
@@ -29,4 +28,3 @@ mod reservations;
 #[path = "../support/mod.rs"]
 mod support;
 mod watch;
-mod zmtp;

@@ -12,9 +12,9 @@ pub(crate) mod chunks;
 pub(crate) mod connection;
 pub(crate) mod context;
 mod documents;
-pub(crate) mod exchange;
-pub(crate) mod heads;
-pub(crate) mod peers;
+mod exchange;
+mod heads;
+mod peers;
 mod subscribers;
 mod vocabularies;
 

@@ -19,11 +19,11 @@ const SUBSCRIPTION_BYTES: usize = 10 + MAX_TOPIC_BYTES + 1;
 const MESSAGE_BYTES: usize =
     MAX_TOPIC_BYTES + if PAYLOAD_BYTES > COMMAND_BYTES { PAYLOAD_BYTES } else { COMMAND_BYTES } as usize;
 
-pub(crate) const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
+const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
 
 /// What a peer has said at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+enum Said {
     Greeting(bool),
     Ready,
     Subscribe(Vec<u8>),
@@ -35,7 +35,7 @@ pub(crate) enum Said {
 
 /// All that a peer has said, and how the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Transcript {
+struct Transcript {
     said: Vec<Said>,
     end: Result<(), PeerFault>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn zmtp(input: &[u8]) {
 }
 
 /// Checks that a peer which sends these pieces has said what a plain reader says.
-pub(crate) fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) {
+fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) {
     let mut session = PeerSession::new(role, PAYLOAD_BYTES);
     let mut transcript = Transcript { said: Vec::new(), end: Ok(()) };
     for piece in pieces {
@@ -114,7 +114,7 @@ fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, PeerFault> {
 }
 
 /// Reads all that a peer sends, one frame after the other.
-pub(crate) fn read_plainly(input: &[u8], role: SocketRole) -> Transcript {
+fn read_plainly(input: &[u8], role: SocketRole) -> Transcript {
     let mut said = Vec::new();
     let end = read_stream(input, role, &mut said);
     Transcript { said, end }

@@ -17,5 +17,5 @@ mod files;
 mod interim;
 mod limits;
 mod pressure;
-pub(crate) mod random;
+mod random;
 mod token;

@@ -7,9 +7,9 @@ use proptest::sample::{Index, select};
 use adapter_gateway::http::connection::Waiting;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use crate::properties::chunks;
 use crate::properties::connection::{End, Outcome, Through, run, whole};
 use crate::properties::context::Limits;
-use crate::properties::{chunks, connection, heads};
 use crate::support::compare::assert_same;
 
 /// One request: one that leaves the connection open, or now and then one that does not.
@@ -44,7 +44,7 @@ fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
     [chunks.as_slice(), LAST_CHUNK].concat()
 }
 
-pub(crate) fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
+fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
     let mut places: Vec<_> = at.iter().map(|index| index.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
     places.sort_unstable();
@@ -101,17 +101,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn a_damaged_pipeline_is_the_same_however_split(
-        requests in vec(one(), 1..4), edits in vec(edit(), 1..4), at in vec(any::<Index>(), 0..6),
-    ) {
-        let bytes = edited(requests.concat(), &edits);
-        let in_pieces = run(&Limits::default(), cut(&bytes, &at), Through::Input);
-        assert_same("in pieces", &in_pieces, &whole(&Limits::default(), &bytes));
-        connection::split(&bytes);
-        connection::connection(&bytes);
-    }
-
     /// Nothing of a head is left for the one behind it.
     #[test]
     fn a_request_is_the_same_behind_one_that_resembles_it(
@@ -120,14 +109,6 @@ proptest! {
         let requests = [request.clone(), edited(request, &edits)];
         let bytes = requests.concat();
         assert_same("both", &run(&Limits::default(), cut(&bytes, &at), Through::Input), &one_by_one(&requests));
-    }
-
-    #[test]
-    fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
-        let bytes = edited(request, &edits);
-        heads::head(&bytes);
-        heads::framing(&bytes);
-        heads::target_query(&bytes);
     }
 
     #[test]
