@@ -77,7 +77,9 @@ fn each_list_names_what_there_is() {
     let kinds = kinds.filter_map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
     let statuses = || strings(Status::ALL.iter().map(|status| status.code()));
     let refused = reference.table("counters").into_iter().find(|row| row[0] == "`refused`").unwrap();
-    let exits = Command::program().info.error_codes.iter().map(|error| error.code);
+    let exits = Command::program().info.error_codes.iter().map(|error| error.code).chain([0]);
+    let told_exits = reference.table("exit statuses").into_iter().map(|row| row[0]);
+    let failures = HandshakeFailure::ALL.iter().map(|reason| reason.key());
     let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
     // The launcher sets these itself.
     let options = serve.options.iter().filter(|option| !["--watch-stdin", "--watch-parent"].contains(&option.name));
@@ -86,17 +88,9 @@ fn each_list_names_what_there_is() {
         ("statuses of the OpenAPI document", strings(codes), statuses()),
         ("types of problems", strings(reference.words("statuses", 1)), problem_types()),
         ("types of the OpenAPI document", strings(kinds.filter(|kind| !kind.is_empty())), problem_types()),
-        (
-            "exit statuses",
-            strings(reference.table("exit statuses").iter().map(|row| row[0])),
-            strings(exits.chain([0])),
-        ),
+        ("exit statuses", strings(told_exits), strings(exits)),
         ("reasons of a 503", strings(quoted(refused[1])), unavailable()),
-        (
-            "failed handshakes",
-            strings(reference.words("failed handshakes", 0)),
-            strings(HandshakeFailure::ALL.iter().map(|reason| reason.key())),
-        ),
+        ("failed handshakes", strings(reference.words("failed handshakes", 0)), strings(failures)),
         ("options of the Python package", options_of_the_python_package(), strings(options.map(|option| option.name))),
         ("programs of tests/README.md", strings(tests.words("programs", 0)), test_programs()),
     ] {

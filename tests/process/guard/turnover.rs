@@ -174,6 +174,7 @@ fn a_stop_in_a_turnover_counts_what_is_lost() {
         let lost: u64 = events.filter_map(|event| event["lost"].as_u64()).sum();
         let due = (count("published") - before).saturating_sub(lost) as usize;
         let mut received = 0;
+        // What must arrive is waited for. More may have arrived, since no more than `lost` were lost.
         let left = |received| if received < due { PATIENCE } else { Duration::from_secs(1) };
         while let Some(message) = rig.subscriber.next_within(left(received)) {
             assert_eq!(number(message.payload.as_bytes()), poster.accepted[received], "lost, or in another order");
