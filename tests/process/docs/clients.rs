@@ -1,8 +1,8 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, mpsc};
+use std::io::Write;
+use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use rustix::process::{Pid, kill_process};
 use serde::Deserialize;
@@ -119,14 +119,11 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     });
     let settings = path("user_settings.py");
     let Some(mut command) = python(&script, &[&settings]) else { return };
-    let mut adapter = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (stdout, (sender, lines)) = (adapter.stdout.take().unwrap(), mpsc::channel());
-    std::thread::spawn(move || BufReader::new(stdout).lines().try_for_each(|line| sender.send(line.unwrap())));
-    let mut stdin = adapter.stdin.take().unwrap();
+    let (reader, mut stdin) = std::io::pipe().unwrap();
+    let mut adapter = Process::spawn(command.stdin(reader));
     let mut expect = |typed: &str, beginning: &str| {
         writeln!(stdin, "{typed}").unwrap();
-        let mut lines = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok());
-        lines.find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{typed}: no {beginning}"))
+        adapter.wait_line(beginning, |line| line.starts_with(beginning))
     };
     expect("help", "the check box is empty");
     expect("help", "the REST interface is off: ");
@@ -136,7 +133,7 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     assert!(succeeds(&[GATEWAY, "send", "--settings", &settings, "--url", url, "a", "{}"]));
     expect("upgrade", "the old one published 1");
     let told = expect("show", "the gateway is the process ");
-    let pid = Pid::from_raw(told.rsplit_once(' ').unwrap().1.parse().unwrap()).unwrap();
+    let pid = Pid::from_raw(told.trim_end().rsplit_once(' ').unwrap().1.parse().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     expect("help", "the REST interface is off: the gateway was ended by signal 9");
     expect("help", "the REST interface is on");
@@ -144,7 +141,7 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     expect("off", "the REST interface is off: OPEN_REST_API is not set to True in ");
     expect("show", "that failed: ");
     expect("quit", "published 1 of 1");
-    assert!(adapter.wait().unwrap().success());
+    adapter.finish(0);
 }
 
 #[test]
