@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
@@ -113,9 +113,8 @@ fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
     for (permissions, status) in [(0o640, 3), (0o600, 0)] {
         set_mode(&settings, permissions);
         let mut command = Command::new(&program);
-        let output = command.args(["enable", "--settings"]).arg(&settings).uid(65_534).gid(65_534).output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        command.args(["enable", "--settings"]).arg(&settings).uid(65_534).gid(65_534).stdin(Stdio::null());
+        let said = Process::spawn(&mut command).finish(status).stderr;
         assert_eq!(said.contains("the owner of the file cannot be kept"), status == 3, "{said}");
         assert_eq!((mode(&settings), fs::metadata(&settings).unwrap().uid()), (permissions, 65_534));
     }
@@ -207,8 +206,7 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     fs::write(&settings, "").unwrap();
     let mut command = binary();
     command.args(["disable", "--settings"]).arg(&settings);
-    let output = with_file_at(settings.to_str().unwrap(), &other, &command).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    Process::spawn(&mut with_file_at(settings.to_str().unwrap(), &other, &command)).finish(0);
     assert_eq!(fs::read_to_string(&other).unwrap(), on.replace("True", "False"));
     assert_eq!(files_beside(&settings), 2, "no draft is left");
 }
@@ -251,8 +249,7 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line_and_a_file_that_may_no
     let (_directory, settings) = temporary_path("user_settings.py");
     let mut command = binary();
     command.args(["enable", "--settings"]).arg(&settings);
-    let output = after("ulimit -f 0", &command).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    Process::spawn(&mut after("ulimit -f 0", &command)).finish(3);
     assert_eq!(files_beside(&settings), 0);
 
     for (text, place) in [
