@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::timing::{Ending, Position, Step, Timing, after_pause};
 use crate::http::{Connection, Context, Input, response};
+use crate::server::listener::ListeningSocket;
 use crate::server::shared::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
@@ -26,6 +27,12 @@ pub(crate) struct Entrance {
     pub(crate) is_inherited: bool,
     /// Whether it is one of TCP, and not a Unix socket.
     pub(crate) is_tcp: bool,
+}
+
+impl Entrance {
+    pub(crate) fn of(socket: &ListeningSocket) -> Self {
+        Self { is_inherited: socket.inherited.is_some(), is_tcp: socket.address.is_tcp() }
+    }
 }
 
 pub(crate) struct ConnectionHandle<S> {

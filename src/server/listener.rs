@@ -1,4 +1,8 @@
-//! Listening sockets, which the workers share.
+//! Listening sockets, which the workers share: our own, and those that the parent passes.
+//!
+//! Other processes may accept from an inherited socket too: the parent, or a gateway that this one replaces. So it is
+//! never shut down. It is made non-blocking, as every event-driven server needs it, and so it is for all who share its
+//! open file description. No other option of it is set.
 //!
 //! `TCP_DEFER_ACCEPT` would hide a client that sends nothing from deadlines, limits and counters. `TCP_QUICKACK` is set
 //! where a connection waits for the rest of a request: an answer carries the acknowledgement itself.
@@ -6,16 +10,17 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use socket2::{SockFilter, SockRef};
+use socket2::{SockFilter, SockRef, Type};
 
 use crate::sys::log::log;
+use crate::sys::process::inherited_descriptor;
 use crate::sys::tcp_listener;
 use crate::sys::unix_listener::UnixListener;
 
@@ -71,10 +76,51 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// Bound and listening sockets, with their addresses.
+/// A bound and listening socket.
+#[derive(Debug)]
+pub struct ListeningSocket {
+    pub(crate) socket: OwnedFd,
+    /// With the port that the kernel chose.
+    pub(crate) address: BoundAddress,
+    /// The descriptor that the parent passed it as, if it is shared with processes that go on accepting when this one
+    /// stops.
+    pub(crate) inherited: Option<RawFd>,
+}
+
+impl ListeningSocket {
+    fn own(socket: impl Into<OwnedFd>, address: BoundAddress) -> Arc<Self> {
+        Arc::new(Self { socket: socket.into(), address, inherited: None })
+    }
+
+    /// Takes the socket that the parent passed. Fails if it is no listening stream socket of TCP or of Unix sockets.
+    pub fn inherited(number: RawFd) -> io::Result<Arc<Self>> {
+        let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        let Ok(descriptor) = inherited_descriptor(number) else {
+            return refused("the parent passed no such descriptor");
+        };
+        let socket = SockRef::from(&descriptor);
+        let is_stream = match socket.r#type() {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => return refused("it is not a socket"),
+            socket_type => socket_type? == Type::STREAM,
+        };
+        if !is_stream || !socket.is_listener()? {
+            return refused("it is not a listening stream socket");
+        }
+        let local = socket.local_addr()?;
+        let address = match local.as_socket() {
+            Some(address) => BoundAddress::Tcp(address),
+            None if local.is_unix() => BoundAddress::Unix(local.as_pathname().map(Path::to_path_buf)),
+            None => return refused("it is a socket neither of TCP nor of Unix sockets"),
+        };
+        socket.set_nonblocking(true)?;
+        Ok(Arc::new(Self { socket: descriptor, address, inherited: Some(number) }))
+    }
+}
+
+/// Sockets of our own.
 #[derive(Debug, Default)]
 pub struct Listening {
-    sockets: Vec<(OwnedFd, BoundAddress)>,
+    pub(crate) sockets: Vec<Arc<ListeningSocket>>,
     unix_listeners: Mutex<Vec<UnixListener>>,
 }
 
@@ -92,7 +138,7 @@ impl Listening {
                     let opened = UnixListener::open(path, BACKLOG);
                     let opened = opened.and_then(|listener| Ok((listener.as_fd().try_clone_to_owned()?, listener)));
                     let (socket, listener) = opened.map_err(|error| refused(&address, &error))?;
-                    listening.sockets.push((socket, address));
+                    listening.sockets.push(ListeningSocket::own(socket, address));
                     listening.unix_listeners.get_mut().unwrap_or_else(PoisonError::into_inner).push(listener);
                 }
             }
@@ -107,7 +153,7 @@ impl Listening {
             match bind(address) {
                 Ok(socket) => {
                     let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
-                    self.sockets.push((socket.into(), bound));
+                    self.sockets.push(ListeningSocket::own(socket, bound));
                 }
                 Err(error) if is_absent(&error) => absent = Some(refused(&BoundAddress::Tcp(address), &error)),
                 Err(error) => return Err(refused(&BoundAddress::Tcp(address), &error)),
@@ -121,22 +167,17 @@ impl Listening {
         Ok(())
     }
 
-    /// The addresses, with the ports that the kernel chose.
+    /// Where clients connect to them.
     pub fn addresses(&self) -> impl Iterator<Item = &BoundAddress> {
-        self.sockets.iter().map(|(_, address)| address)
-    }
-
-    /// Returns each socket, and whether it is one of TCP.
-    pub fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        self.sockets.iter().map(|(socket, address)| (socket.as_fd(), address.is_tcp()))
+        self.sockets.iter().map(|socket| &socket.address)
     }
 
     /// Lets no client connect by TCP from now on. The connections that have come can still be accepted, and are not
     /// more than the backlog.
     pub(crate) fn end_backlog(&self) {
         // A client tries again after a second. It is refused by then, or reaches the next gateway.
-        let tcp = self.sockets.iter().filter(|(_, address)| address.is_tcp());
-        tcp.for_each(|(socket, _)| drop(SockRef::from(socket).attach_filter(&NO_SYN)));
+        let tcp = self.sockets.iter().filter(|socket| socket.address.is_tcp());
+        tcp.for_each(|tcp| drop(SockRef::from(&tcp.socket).attach_filter(&NO_SYN)));
     }
 
     /// Does the same for Unix sockets: removes their files, which may block. They go on listening, so that no other
@@ -147,8 +188,8 @@ impl Listening {
 
     /// Refuses new connections, and resets those that nobody has accepted.
     pub fn close(&self) {
-        for (socket, _) in &self.sockets {
-            let _ = shutdown(socket, Shutdown::Both);
+        for socket in &self.sockets {
+            let _ = shutdown(&socket.socket, Shutdown::Both);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod connection;
 pub mod counters;
-pub mod inherited;
 pub mod listener;
 pub(crate) mod pool;
 pub mod shared;

@@ -13,7 +13,7 @@ use crate::http::Context;
 use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
-use crate::server::inherited::InheritedSocket;
+use crate::server::listener::ListeningSocket;
 use crate::server::shared::{Mode, Opened, Shared, TopicSink, WorkerContext, WorkerPublisher};
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
@@ -41,7 +41,7 @@ pub(crate) struct ServerConfig {
     pub(crate) timeouts: Timeouts,
     /// The bound on open connections. The limit of descriptors may lower it.
     pub(crate) max_connections: u64,
-    pub(crate) inherited: Vec<Arc<InheritedSocket>>,
+    pub(crate) inherited: Vec<Arc<ListeningSocket>>,
 }
 
 fn no_thread(error: io::Error) -> StartError {
@@ -65,7 +65,6 @@ pub(crate) struct WorkerPool {
     counters: Vec<Arc<WorkerCounters>>,
     /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
-    accepts_inherited: watch::Sender<bool>,
 }
 
 impl WorkerPool {
@@ -79,14 +78,12 @@ impl WorkerPool {
             std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers.get()).collect();
         let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
-        let accepts_inherited = watch::Sender::new(false);
         let mode = watch::Sender::new(Mode::default());
         let shared = Shared {
             timeouts: config.timeouts,
             permits,
             mode: mode.subscribe(),
             inherited: config.inherited.clone(),
-            accepts_inherited: accepts_inherited.subscribe(),
             refused: Arc::default(),
         };
         let (started, starting) = std::sync::mpsc::channel();
@@ -97,9 +94,7 @@ impl WorkerPool {
             let (io, mode, started) = (config.io, shared.mode.clone(), started.clone());
             let body = move || {
                 let _held_until_the_end = mode;
-                if let Err(error) = run_worker(io, worker, &started) {
-                    let _ = started.send(Err(error));
-                }
+                run_worker(io, worker, &started);
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
             spawned.map_err(no_thread)?;
@@ -114,7 +109,7 @@ impl WorkerPool {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
-        Ok(Self { io, refused: shared.refused, counters, mode, accepts_inherited })
+        Ok(Self { io, refused: shared.refused, counters, mode })
     }
 
     /// Accepts requests there. The token is in force when this returns.
@@ -124,7 +119,7 @@ impl WorkerPool {
 
     /// Accepts connections from the inherited sockets too.
     pub(crate) fn accept_inherited(&self) {
-        self.accepts_inherited.send_replace(true);
+        self.mode.send_modify(|mode| mode.accepts_inherited = true);
     }
 
     /// Accepts no more requests from when this returns.
@@ -144,20 +139,21 @@ impl WorkerPool {
     }
 }
 
-/// Runs a worker on the event loop that `io` asks for. Sends why that is not io_uring where it was preferred.
-fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<Option<io::Error>>>) -> io::Result<()> {
-    let uring = if io == Io::Epoll { None } else { Some(Uring::new()) };
-    match uring {
-        Some(Err(error)) if io == Io::Uring => return Err(error),
+/// Runs a worker on the event loop that `io` asks for. Sends whether that was created, with why it is not io_uring where
+/// that was preferred.
+fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<Option<io::Error>>>) {
+    match (io != Io::Epoll).then(Uring::new) {
         Some(Ok(uring)) => {
             let _ = started.send(Ok(None));
             uring.block_on(worker::serve::<Uring>(worker));
         }
-        refused => {
-            let epoll = Epoll::new()?;
-            let _ = started.send(Ok(refused.and_then(Result::err)));
-            epoll.block_on(worker::serve::<Epoll>(worker));
-        }
+        Some(Err(error)) if io == Io::Uring => drop(started.send(Err(error))),
+        refused => match Epoll::new() {
+            Ok(epoll) => {
+                let _ = started.send(Ok(refused.and_then(Result::err)));
+                epoll.block_on(worker::serve::<Epoll>(worker));
+            }
+            Err(error) => drop(started.send(Err(error))),
+        },
     }
-    Ok(())
 }

@@ -12,8 +12,7 @@ use crate::http::Context;
 use crate::http::timing::{Ending, Timeouts};
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::server::counters::WorkerCounters;
-use crate::server::inherited::InheritedSocket;
-use crate::server::listener::Listening;
+use crate::server::listener::{Listening, ListeningSocket};
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 
@@ -22,11 +21,13 @@ use crate::tls::session::Acceptor;
 pub struct Mode {
     /// `None` while nothing listens. Connections from before a switch-off end all the same.
     pub opened: Option<Opened>,
+    /// Whether connections of inherited sockets are accepted too.
+    pub accepts_inherited: bool,
     /// When the REST API was last switched off, or the drain began: why connections end that were told to.
-    pub(crate) ending_since: Instant,
+    pub ending_since: Instant,
     /// When connections are cut off, once the workers drain: what has come into the sockets is accepted, until nothing
     /// waits there, the requests in flight are served, and a worker ends when its connections have.
-    pub(crate) cut_off: Option<Instant>,
+    pub cut_off: Option<Instant>,
 }
 
 /// Where requests are accepted, and how.
@@ -42,7 +43,7 @@ pub struct Opened {
 impl Default for Mode {
     /// Nothing listens.
     fn default() -> Self {
-        Self { opened: None, ending_since: Instant::now(), cut_off: None }
+        Self { opened: None, accepts_inherited: false, ending_since: Instant::now(), cut_off: None }
     }
 }
 
@@ -111,8 +112,7 @@ pub struct Shared {
     pub timeouts: Timeouts,
     pub permits: Arc<Semaphore>,
     pub mode: watch::Receiver<Mode>,
-    pub inherited: Vec<Arc<InheritedSocket>>,
-    pub accepts_inherited: watch::Receiver<bool>,
+    pub inherited: Vec<Arc<ListeningSocket>>,
     /// Notified after each answer 401 and each TLS handshake that failed.
     pub refused: Arc<Notify>,
 }
@@ -129,7 +129,6 @@ pub struct WorkerContext {
     pub(crate) records_in: RefCell<Vec<u8>>,
     pub(crate) records_out: RefCell<Vec<u8>>,
     pub(crate) counters: Arc<WorkerCounters>,
-    pub(crate) publisher: WorkerPublisher,
 }
 
 impl WorkerContext {
@@ -140,7 +139,6 @@ impl WorkerContext {
         mode.mark_changed();
         Self {
             counters,
-            publisher: core.publisher.clone(),
             core: RefCell::new(core),
             started: Instant::now(),
             mode: RefCell::new(mode),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,7 @@ use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::server::connection::{self, ConnectionHandle, Entrance};
-use crate::server::inherited::InheritedSocket;
-use crate::server::listener::ACCEPT_PAUSE;
+use crate::server::listener::{ACCEPT_PAUSE, ListeningSocket};
 use crate::server::shared::{Mode, Opened, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::{LineLimit, warning};
@@ -46,7 +45,7 @@ struct Worker<S> {
 /// Serves as a worker until it has drained. Several workers may share an event loop.
 pub async fn serve<T: Transport>(context: WorkerContext) {
     let worker = Rc::new(Worker::new(context));
-    spawn_local(worker.context.publisher.clone().wake_bus_when_published());
+    spawn_local(worker.context.core_now().publisher.clone().wake_bus_when_published());
     // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
     // the worker waits for takes a lock each time, which stands beside those of other workers.
     if let Err(panicked) = spawn_local(worker.run::<T>()).await {
@@ -60,16 +59,16 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn run<T: Transport<Stream = S>>(self: Rc<Self>) {
-        let mut inherited = JoinSet::new();
-        for socket in &self.context.shared.inherited {
-            inherited.spawn_local(Rc::clone(&self).accept_inherited::<T>(Arc::clone(socket)));
-        }
-        let mut mode = self.context.shared.mode.clone();
+        let (mut inherited, mut mode) = (JoinSet::new(), self.context.shared.mode.clone());
         loop {
-            let Mode { opened, cut_off, .. } = mode.borrow_and_update().clone();
+            let Mode { opened, accepts_inherited, cut_off, .. } = mode.borrow_and_update().clone();
             if cut_off.is_some() {
                 // The backlog of an inherited socket belongs to whoever accepts next.
                 inherited.shutdown().await;
+            } else if accepts_inherited && inherited.is_empty() {
+                for socket in &self.context.shared.inherited {
+                    inherited.spawn_local(Rc::clone(&self).accept_inherited::<T>(Arc::clone(socket)));
+                }
             }
             match opened {
                 Some(opened) => self.open::<T>(&opened),
@@ -95,9 +94,9 @@ impl<S: Stream> Worker<S> {
             self.end_all();
         }
         let mut accepting = JoinSet::new();
-        for index in 0..opened.listening.sockets().count() {
-            let (worker, opened) = (Rc::clone(self), opened.clone());
-            accepting.spawn_local(async move { worker.accept_own::<T>(&opened, index, false).await });
+        for socket in &opened.listening.sockets {
+            let (worker, socket, tls) = (Rc::clone(self), Arc::clone(socket), opened.tls.clone());
+            accepting.spawn_local(async move { worker.accept_own::<T>(&socket, tls.as_ref(), false).await });
         }
         *open = Some((opened.clone(), accepting));
     }
@@ -110,10 +109,13 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    async fn accept_own<T: Transport<Stream = S>>(self: &Rc<Self>, opened: &Opened, index: usize, is_ending: bool) {
-        let Some((socket, is_tcp)) = opened.listening.sockets().nth(index) else { return };
-        let entrance = Entrance { is_inherited: false, is_tcp };
-        let admit = |socket, permit| self.spawn(socket, entrance, permit, opened.tls.clone());
+    async fn accept_own<T: Transport<Stream = S>>(
+        self: &Rc<Self>,
+        socket: &ListeningSocket,
+        tls: Option<&Arc<Acceptor>>,
+        is_ending: bool,
+    ) {
+        let admit = |connection, permit| self.spawn(connection, Entrance::of(socket), permit, tls);
         self.accept::<T>(socket, is_ending, admit).await;
     }
 
@@ -121,13 +123,13 @@ impl<S: Stream> Worker<S> {
     /// limit wait in the backlog, at no cost to the others.
     async fn accept<T: Transport<Stream = S>>(
         &self,
-        socket: BorrowedFd<'_>,
+        socket: &ListeningSocket,
         is_ending: bool,
         admit: impl Fn(OwnedFd, OwnedSemaphorePermit) -> io::Result<()>,
     ) {
         let (mut limit, mut accepted) = (LineLimit::new(), 0u32);
         let listener = loop {
-            match socket.try_clone_to_owned().and_then(T::Listener::new) {
+            match socket.socket.try_clone().and_then(T::Listener::new) {
                 Ok(listener) => break listener,
                 Err(error) => pause(&mut limit, &error).await,
             }
@@ -155,25 +157,22 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<InheritedSocket>) {
-        let mut accepts = self.context.shared.accepts_inherited.clone();
-        if accepts.wait_for(|accepts| *accepts).await.is_err() {
-            return;
-        }
-        let is_tcp = socket.address.is_tcp();
+    async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<ListeningSocket>) {
+        let entrance = Entrance::of(&socket);
         let admit = |connection: OwnedFd, permit| {
             // While the API is off, it is closed unanswered. In the backlog, its client would wait for nothing.
             let Some(opened) = self.context.shared.mode.borrow().opened.clone() else { return Ok(()) };
             // If the worker opened later, this connection would count as one that was open before, and would end.
             self.open::<T>(&opened);
-            if is_tcp {
+            if entrance.is_tcp {
                 // The option is not set on the inherited socket, whose other holders would feel it.
                 let _ = set_tcp_nodelay(&connection, true);
             }
-            self.spawn(connection, Entrance { is_inherited: true, is_tcp }, permit, opened.tls)
+            self.spawn(connection, entrance, permit, opened.tls.as_ref())
         };
-        self.accept::<T>(socket.socket.as_fd(), false, admit).await;
-        warning(format_args!("fd:{} accepts no more connections: another process has shut it down", socket.number));
+        self.accept::<T>(&socket, false, admit).await;
+        let number = socket.inherited.unwrap_or_default();
+        warning(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
     }
 
     fn spawn(
@@ -181,7 +180,7 @@ impl<S: Stream> Worker<S> {
         socket: OwnedFd,
         entrance: Entrance,
         permit: OwnedSemaphorePermit,
-        tls: Option<Arc<Acceptor>>,
+        tls: Option<&Arc<Acceptor>>,
     ) -> io::Result<()> {
         let socket = S::new(socket)?;
         // A connection that came before its listener was closed gets its answer too.
@@ -191,7 +190,7 @@ impl<S: Stream> Worker<S> {
         let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections_accepted.add(1);
-        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp), key));
+        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp).cloned(), key));
         Ok(())
     }
 
@@ -227,8 +226,8 @@ impl<S: Stream> Worker<S> {
             drop(accepting);
             // What has come into the sockets is accepted, until nothing waits there.
             let accept_rest = async {
-                for index in 0..opened.listening.sockets().count() {
-                    self.accept_own::<T>(&opened, index, true).await;
+                for socket in &opened.listening.sockets {
+                    self.accept_own::<T>(socket, opened.tls.as_ref(), true).await;
                 }
             };
             let _ = timeout_at(deadline, accept_rest).await;
@@ -243,7 +242,7 @@ impl<S: Stream> Worker<S> {
                 let _ = timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
             }
         }
-        self.context.publisher.wake_bus();
+        self.context.core_now().publisher.wake_bus();
     }
 
     async fn wait_until_empty(&self) {

@@ -13,8 +13,7 @@ use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::problem::Status;
 use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
-use adapter_gateway::server::inherited::InheritedSocket;
-use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
+use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening, ListeningSocket};
 use adapter_gateway::server::shared::{Mode, Opened, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
@@ -96,8 +95,9 @@ impl Gateway {
         let (inherited, shared_socket) = (Rc::<Backlog>::default(), TcpListener::bind("127.0.0.1:0").unwrap());
         let port = shared_socket.local_addr().unwrap().port();
         world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
-        let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
-        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::default())).collect();
+        let shared_socket = ListeningSocket::inherited(shared_socket.as_raw_fd()).unwrap();
+        let mode = Mode { accepts_inherited: true, ..Mode::default() };
+        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(mode.clone())).collect();
         let mut policy = Policy::default();
         (policy.limits.head_bytes, policy.limits.body_bytes) = (HEAD_BYTES, BODY_BYTES as u64);
         let shared = |mode: &watch::Sender<_>| Shared {
@@ -105,7 +105,6 @@ impl Gateway {
             permits: Arc::clone(&world.permits),
             mode: mode.subscribe(),
             inherited: vec![Arc::clone(&shared_socket)],
-            accepts_inherited: watch::channel(true).1,
             refused: Arc::default(),
         };
         let context = |(counters, mode): (&Arc<WorkerCounters>, _)| {

@@ -85,7 +85,6 @@ fn worker(
         permits: Arc::clone(permits),
         mode: mode.subscribe(),
         inherited: Vec::new(),
-        accepts_inherited: watch::channel(true).1,
         refused: Arc::default(),
     };
     Rc::new(Worker::new(WorkerContext::new(core, Arc::clone(&state.counters), shared)))
