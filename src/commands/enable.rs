@@ -6,8 +6,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::io::Errno;
-
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
@@ -23,9 +21,6 @@ const EDIT_TIMEOUT: Duration = Duration::from_secs(10);
 const EDIT_PAUSE: Duration = Duration::from_millis(1);
 
 const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "content": "hello"}'"#;
-
-/// How many symbolic links may lead to the settings, as in the kernel.
-const MAX_LINKS: usize = 40;
 
 /// Sets `OPEN_REST_API` in the user settings, and a random `TOKEN` where it is switched on and there is none. No other
 /// byte of the file changes. A failure says what to write by hand.
@@ -115,15 +110,12 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
 
 /// Returns the file that a path leads to, which need not exist.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    let mut file = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match fs::read_link(&file) {
+    match (fs::canonicalize(path), fs::read_link(path)) {
+        (Err(error), target) if error.kind() == ErrorKind::NotFound => match target {
             // A relative link counts from its directory, and an absolute one replaces all.
-            Ok(target) => file = file.parent().map(|directory| directory.join(&target)).unwrap_or(target),
-            // It is no link, or there is no file.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => return Ok(file),
-            Err(error) => return Err(error),
-        }
+            Ok(target) => behind_links(&path.parent().unwrap_or(path).join(target)),
+            Err(_) => Ok(path.to_owned()),
+        },
+        (file, _) => file,
     }
-    Err(Errno::LOOP.into())
 }
