@@ -13,8 +13,7 @@ use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::http::policy::{AllowedOrigins, Policy};
 use crate::http::timing::Timeouts;
 use crate::message::Rules;
-use crate::server::inherited::InheritedSocket;
-use crate::server::listener::ListenTarget;
+use crate::server::listener::{ListenTarget, ListeningSocket};
 use crate::server::pool::ServerConfig;
 use crate::settings;
 use crate::sys::log;
@@ -50,16 +49,8 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 
 fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {
     let settings = settings_path(arguments.settings.as_ref())?;
-    let certificate = certificate_source(arguments, &settings)?;
     let mut config = gateway_config(arguments)?;
-    // Without a listener that speaks https, no certificate is made or read.
-    if config.has_tcp() {
-        config.certificate = certificate;
-    } else if tls_options(arguments) != [false; 2] {
-        let reason = "Unix sockets serve http, so --tls-cert, --tls-key, --cert-dir and --cert-name need an address to \
-                      listen on too";
-        return Err(Failure::new(Failure::USAGE, reason));
-    }
+    config.certificate = certificate_source(arguments, &settings, config.has_tcp())?;
     gateway::run(config, |_| Ok(()), TokenSource::SettingsFile(settings), emit)
 }
 
@@ -98,12 +89,8 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Fai
 
 /// Refuses an endpoint that two options have. Of one that is bound twice, the system would say only that it is taken. One
 /// that is connected to twice, or is the gateway's own hub, would get each message twice.
-fn refuse_repeated_endpoints(
-    connect: &[Endpoint],
-    bind: &[Endpoint],
-    hub: Option<&HubEndpoints>,
-) -> Result<(), Failure> {
-    let hub = hub.into_iter().flat_map(|HubEndpoints { publishers, subscribers }| {
+fn refuse_repeated_endpoints(BusConfig { connect, bind, hub, .. }: &BusConfig) -> Result<(), Failure> {
+    let hub = hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
         [("--hub-publishers", publishers.as_str()), ("--hub-subscribers", subscribers.as_str())]
     });
     let bind = bind.iter().map(|endpoint| ("--bind", endpoint.as_str()));
@@ -154,7 +141,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
 }
 
 /// Returns where each `--listen` listens. It looks names up.
-fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<InheritedSocket>>), Failure> {
+fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<ListeningSocket>>), Failure> {
     if listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -172,21 +159,30 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Inh
             ListenAddress::Tcp(address) => targets.push(ListenTarget::Addresses(address.resolve().map_err(refused)?)),
             ListenAddress::Path(path) => targets.push(ListenTarget::Path(path.clone())),
             ListenAddress::Descriptor(number) => {
-                inherited.push(Arc::new(InheritedSocket::take(*number).map_err(refused)?));
+                inherited.push(ListeningSocket::inherited(*number).map_err(refused)?);
             }
         }
     }
     Ok((targets, inherited))
 }
 
-fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
-    let [has_files, has_self_signed] = tls_options(arguments);
+/// Returns where the certificate is; `None` without a listener that speaks https.
+fn certificate_source(
+    arguments: &ServeArguments,
+    settings: &Path,
+    has_tcp: bool,
+) -> Result<Option<CertificateSource>, Failure> {
+    let has_self_signed = arguments.cert_dir.is_some() || !arguments.cert_name.is_empty();
+    let has_any = has_self_signed || arguments.tls_cert.is_some() || arguments.tls_key.is_some();
     let usage = |reason: &str| Err(Failure::new(Failure::USAGE, reason));
     match (&arguments.tls_cert, &arguments.tls_key) {
-        _ if arguments.plain && (has_files || has_self_signed) => {
+        _ if arguments.plain && has_any => {
             usage("--plain serves http, so --tls-cert, --tls-key, --cert-dir and --cert-name cannot be given with it")
         }
-        _ if arguments.plain => Ok(None),
+        _ if !has_tcp && has_any => usage(
+            "Unix sockets serve http, so --tls-cert, --tls-key, --cert-dir and --cert-name need an address to listen on too",
+        ),
+        _ if arguments.plain || !has_tcp => Ok(None),
         (None, None) => {
             let names = arguments.cert_name.clone();
             Ok(Some(match arguments.cert_dir.clone() {
@@ -205,31 +201,23 @@ fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Opt
     }
 }
 
-/// Returns whether there is an option of the files with the certificate, and one of the self-signed certificate.
-fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
-    [
-        arguments.tls_cert.is_some() || arguments.tls_key.is_some(),
-        arguments.cert_dir.is_some() || !arguments.cert_name.is_empty(),
-    ]
-}
-
 fn bus_config(arguments: &ServeArguments, policy: &Policy) -> Result<BusConfig, Failure> {
     let mut connect = arguments.connect.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
         connect.push(endpoint_to_connect(HUB_PUBLISHERS)?);
     }
     let bind = arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<Vec<_>, _>>()?;
-    let hub = hub_endpoints(arguments)?;
-    refuse_repeated_endpoints(&connect, &bind, hub.as_ref())?;
-    Ok(BusConfig {
+    let config = BusConfig {
         connect,
         bind,
-        hub,
+        hub: hub_endpoints(arguments)?,
         payload_bytes: policy.payload_bytes(),
         limits: policy.limits,
         stall_timeout: arguments.stall_timeout,
         ..BusConfig::default()
-    })
+    };
+    refuse_repeated_endpoints(&config)?;
+    Ok(config)
 }
 
 pub(super) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
