@@ -241,7 +241,8 @@ impl Sender {
             && let Some(lines) = lines
             && let Err(error) = lines.read()
         {
-            self.report.refused(self.last_line + 1, &format!("it cannot be read: {error}"));
+            self.last_line += 1;
+            self.report.refused(self.last_line, &format!("it cannot be read: {error}"));
             self.takes = false;
         }
         if answers_came {

@@ -24,6 +24,7 @@ fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_kee
     let directory = std::fs::File::open("/").unwrap();
     let log = run(send_to(&fixture.gateway, "http").stdin(directory), 1);
     assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
+    assert!(log.ends_with("error: 1 line refused; unsent: everything behind line 1\n"), "{log}");
 }
 
 #[test]
