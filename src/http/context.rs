@@ -12,6 +12,9 @@ use crate::sync::budget::Budget;
 use crate::sync::counting::{Tally, TallyOf};
 use crate::terms::token::Token;
 
+/// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
+const DATE_BYTES: usize = 29;
+
 /// What the connections of a worker share.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names and types say it")]
@@ -19,8 +22,8 @@ pub struct Context<P> {
     pub policy: Policy,
     /// The token in force; none while the REST API is switched off.
     pub token: Option<Token>,
-    /// The date of the answers (RFC 9110 §6.6.1), in the preferred format (§5.6.7).
-    pub(super) date: String,
+    /// The date of the answers (RFC 9110 §6.6.1).
+    pub(super) date: [u8; DATE_BYTES],
     /// The same in seconds since 1970.
     date_s: u64,
     /// The answers that the connection in turn has to write.
@@ -33,7 +36,7 @@ pub struct Context<P> {
 impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
-        let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH);
+        let date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
         Self { policy, token: None, date, date_s: 0, answers: Vec::new(), budget, counters, publisher }
     }
 
@@ -41,7 +44,9 @@ impl<P> Context<P> {
     pub fn set_date(&mut self, now: SystemTime) {
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if std::mem::replace(&mut self.date_s, now_s) != now_s {
-            self.date = httpdate::fmt_http_date(now);
+            let date = httpdate::fmt_http_date(now).into_bytes().try_into();
+            debug_assert!(date.is_ok(), "an HTTP date has one length");
+            self.date = date.unwrap_or(self.date);
         }
     }
 }

@@ -74,7 +74,7 @@ fn head<'c, P>(status: Status, request: &Request, context: &'c mut Context<P>) -
     } else {
         put(out, ["HTTP/1.1 ", &status.code().to_string(), " ", status.reason(), "\r\nDate: "]);
     }
-    out.extend_from_slice(context.date.as_bytes());
+    out.extend_from_slice(&context.date);
     out.extend_from_slice(b"\r\n");
     allowed_origin(&context.policy.origins, request.origin, out);
     match (request.persistent, request.version) {

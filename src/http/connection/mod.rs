@@ -249,8 +249,8 @@ impl Connection {
         if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
     }
 
-    /// Reads the head, and goes on with its request. Returns the rest; `None` if the head has not arrived whole, or is
-    /// refused. `admitted` is the head before it in the same input, with its request.
+    /// Reads the head, and goes on with its request. Returns the rest; `None` if the head has not arrived whole.
+    /// `admitted` is the head before it in the same input, with its request.
     fn head<'i>(
         &mut self,
         input: Input<'i>,
@@ -260,24 +260,20 @@ impl Connection {
         let ConnectionState::Head { search, .. } = &mut self.state else { return None };
         // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
         let repeated = admitted.and_then(|(head, request)| Some((request, Ok(()), input.bytes.strip_prefix(head)?)));
-        let read = match repeated {
-            None => search.read(input.bytes, context.policy.limits.head_bytes, self.is_unix).map(|read| {
-                let (head, end) = read?;
-                let origin = context.policy.origins.position(head.fields.origin);
-                let request = Request { origin, ..head.request };
-                let verdict = admit(&head, context.token.as_ref(), &context.policy);
-                let (head, rest) = input.bytes.split_at(end);
-                *admitted = verdict.is_ok().then_some((head, request));
-                Some((request, verdict, rest))
-            }),
-            repeated => Ok(repeated),
-        };
-        let (request, verdict, rest) = match read {
-            Ok(read) => read?,
-            Err(fault) => {
-                self.refuse(&Problem::Request(fault), BodyReader::EMPTY, Request::unread(input.bytes), context);
-                return None;
-            }
+        let (request, verdict, rest) = match repeated {
+            Some(repeated) => repeated,
+            None => match search.read(input.bytes, context.policy.limits.head_bytes, self.is_unix) {
+                Ok(None) => return None,
+                Ok(Some((head, end))) => {
+                    let origin = context.policy.origins.position(head.fields.origin);
+                    let request = Request { origin, ..head.request };
+                    let verdict = admit(&head, context.token.as_ref(), &context.policy);
+                    let (head, rest) = input.bytes.split_at(end);
+                    *admitted = verdict.is_ok().then_some((head, request));
+                    (request, verdict, rest)
+                }
+                Err(fault) => (Request::unread(input.bytes), Err(Problem::Request(fault)), input.bytes),
+            },
         };
         self.requests = self.requests.wrapping_add(1);
         let taken = verdict.and_then(|()| match request.method {
@@ -349,6 +345,7 @@ impl Connection {
     }
 
     /// Drops what was not read of a body, if anything, or closes (RFC 9112 §9.3). Returns the request, which says which.
+    #[inline(always)] // Most of it is for a body of which something is left.
     fn go_on(&mut self, rest: BodyReader, request: Request) -> Request {
         let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).

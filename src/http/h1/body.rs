@@ -32,16 +32,27 @@ pub struct BodyDecoder {
     is_chunked: bool,
     /// The size of the chunk, as far as it was read, and then the bytes of it, or of the body, that are still to come.
     left: u64,
-    /// Bytes of the current chunk-size line, or of the trailer section.
-    section_bytes: u32,
+    /// Bytes that the current chunk-size line, or the trailer section, may still have.
+    section_left: u32,
     extension_bytes: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The states from [`DecoderState::BeforeSemicolon`] to [`DecoderState::QuotedEnd`] are the places in
+/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DecoderState {
     SizeStart,
     Size,
-    Extension(ExtensionState),
+    BeforeSemicolon,
+    NameStart,
+    Name,
+    BehindName,
+    ValueStart,
+    Token,
+    QuotedString,
+    /// Behind a `\` in a quoted string (RFC 9110 §5.6.4).
+    QuotedPair,
+    QuotedEnd,
     SizeLf,
     Data,
     DataCr,
@@ -55,21 +66,6 @@ enum DecoderState {
     Done,
 }
 
-/// A place in `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ExtensionState {
-    BeforeSemicolon,
-    NameStart,
-    Name,
-    BehindName,
-    ValueStart,
-    Token,
-    QuotedString,
-    /// Behind a `\` in a quoted string (RFC 9110 §5.6.4).
-    QuotedPair,
-    QuotedEnd,
-}
-
 impl BodyDecoder {
     /// Decodes a body from its first byte.
     pub const fn new(framing: Framing) -> Self {
@@ -78,40 +74,38 @@ impl BodyDecoder {
             Framing::Length(bytes) => (DecoderState::Data, false, bytes),
             Framing::Chunked => (DecoderState::SizeStart, true, 0),
         };
-        Self { state, is_chunked, left, section_bytes: 0, extension_bytes: 0 }
+        Self { state, is_chunked, left, section_left: CHUNK_LINE_BYTES, extension_bytes: 0 }
     }
 
     /// Decodes up to the end of the next run of content, of the body, or of the input. Refuses the first byte that RFC
     /// 9112 §7.1 does not allow, or that exceeds a limit.
+    #[inline]
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, RequestFault> {
-        let mut rest = input;
-        while let Some((&byte, behind)) = rest.split_first() {
-            self.state = match self.state {
-                DecoderState::Done => break,
-                DecoderState::Data => {
-                    let run = usize::try_from(self.left).unwrap_or(usize::MAX).min(rest.len());
-                    let (content, rest) = rest.split_at(run);
-                    self.left -= run as u64;
-                    if self.left == 0 {
-                        self.state = if self.is_chunked { DecoderState::DataCr } else { DecoderState::Done };
-                    }
-                    return Ok(Decoded { content, rest, done: self.is_done() });
-                }
-                DecoderState::DataCr if byte == b'\r' => DecoderState::DataLf,
-                DecoderState::DataLf if byte == b'\n' => DecoderState::SizeStart,
-                DecoderState::DataCr | DecoderState::DataLf => return Err(RequestFault::ChunkEnd),
-                DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
-                    self.size_line(byte)?
-                }
-                DecoderState::TrailerStart
-                | DecoderState::TrailerName
-                | DecoderState::TrailerValue
-                | DecoderState::TrailerLf
-                | DecoderState::EndLf => self.trailer(byte)?,
-            };
-            rest = behind;
+        let rest = match self.state {
+            DecoderState::Data | DecoderState::Done => input,
+            _ => self.framing(input)?,
+        };
+        let run = usize::try_from(self.left()).unwrap_or(usize::MAX).min(rest.len());
+        let (content, rest) = rest.split_at(run);
+        if self.state == DecoderState::Data {
+            self.left -= run as u64;
+            if self.left == 0 {
+                self.state = if self.is_chunked { DecoderState::DataCr } else { DecoderState::Done };
+            }
         }
-        Ok(Decoded { content: &[], rest, done: self.is_done() })
+        Ok(Decoded { content, rest, done: self.is_done() })
+    }
+
+    /// Reads up to the next content, or to the end of the body or of the input. Returns the rest.
+    fn framing<'b>(&mut self, mut input: &'b [u8]) -> Result<&'b [u8], RequestFault> {
+        while let Some((&byte, rest)) = input.split_first() {
+            self.state = self.next(byte)?;
+            input = rest;
+            if matches!(self.state, DecoderState::Data | DecoderState::Done) {
+                break;
+            }
+        }
+        Ok(input)
     }
 
     /// Returns whether the body has ended.
@@ -129,80 +123,64 @@ impl BodyDecoder {
         (!self.is_chunked).then_some(self.left)
     }
 
-    /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
-    fn size_line(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
-        self.section_bytes += 1;
-        if self.section_bytes > CHUNK_LINE_BYTES {
-            return Err(RequestFault::ChunkLine);
-        }
-        match (self.state, byte) {
-            (DecoderState::Size, b'\r') => Ok(DecoderState::SizeLf),
-            (DecoderState::Size, b';' | b' ' | b'\t') => self.extension(ExtensionState::BeforeSemicolon, byte),
-            (DecoderState::SizeStart | DecoderState::Size, _) => {
-                let digit = char::from(byte).to_digit(16).ok_or(RequestFault::ChunkSize)?;
+    /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`, of the CRLF behind a chunk, or of `*( field-line CRLF ) CRLF`
+    /// (RFC 9112 §7.1.2), of which only the end matters: the trailer is discarded.
+    fn next(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
+        use DecoderState::*;
+        self.section_left = self.section_left.checked_sub(1).ok_or_else(|| self.fault(RequestFault::ChunkLine))?;
+        Ok(match (self.state, byte) {
+            (SizeStart | Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
-                Ok(DecoderState::Size)
+                Size
             }
-            (DecoderState::Extension(extension), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf),
-            (DecoderState::Extension(extension), _) => self.extension(extension, byte),
-            (DecoderState::SizeLf, b'\n') => {
-                self.section_bytes = 0;
-                Ok(if self.left == 0 { DecoderState::TrailerStart } else { DecoderState::Data })
+            (Size | Name | Token | QuotedEnd, b'\r') => SizeLf,
+            (Size | BeforeSemicolon | Token | QuotedEnd, b' ' | b'\t') => self.extension(BeforeSemicolon)?,
+            (Size | BeforeSemicolon | Name | BehindName | Token | QuotedEnd, b';') => self.extension(NameStart)?,
+            (NameStart | BehindName | ValueStart, b' ' | b'\t') => self.extension(self.state)?,
+            (Name, b' ' | b'\t') => self.extension(BehindName)?,
+            (Name | BehindName, b'=') => self.extension(ValueStart)?,
+            (NameStart | Name, _) if is_tchar(byte) => self.extension(Name)?,
+            (ValueStart | Token, _) if is_tchar(byte) => self.extension(Token)?,
+            (ValueStart, b'"') => self.extension(QuotedString)?,
+            (QuotedString, b'"') => self.extension(QuotedEnd)?,
+            (QuotedString, b'\\') => self.extension(QuotedPair)?,
+            (QuotedString | QuotedPair, _) if is_text(byte) => self.extension(QuotedString)?,
+            (SizeLf, b'\n') => {
+                let is_last = self.left == 0;
+                self.section_left = if is_last { TRAILER_BYTES } else { CHUNK_LINE_BYTES };
+                if is_last { TrailerStart } else { Data }
             }
-            _ => Err(RequestFault::ChunkLine),
-        }
+            (DataCr, b'\r') => DataLf,
+            (DataLf, b'\n') => {
+                self.section_left = CHUNK_LINE_BYTES;
+                SizeStart
+            }
+            (TrailerStart, b'\r') => EndLf,
+            (TrailerStart | TrailerName, _) if is_tchar(byte) => TrailerName,
+            (TrailerName, b':') => TrailerValue,
+            (TrailerValue, b'\r') => TrailerLf,
+            (TrailerValue, _) if is_text(byte) => TrailerValue,
+            (TrailerLf, b'\n') => TrailerStart,
+            (EndLf, b'\n') => Done,
+            _ => return Err(self.fault(RequestFault::ChunkSize)),
+        })
     }
 
-    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, RequestFault> {
+    fn extension(&mut self, next: DecoderState) -> Result<DecoderState, RequestFault> {
         self.extension_bytes += 1;
-        let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
-        next.map(DecoderState::Extension).ok_or(RequestFault::ChunkLine)
+        if self.extension_bytes > EXTENSION_BYTES { Err(RequestFault::ChunkLine) } else { Ok(next) }
     }
 
-    /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
-    fn trailer(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
-        self.section_bytes += 1;
-        if self.section_bytes > TRAILER_BYTES {
-            return Err(RequestFault::Trailer);
+    /// Returns why the next byte may not stand here, which is `of_size` for one of a chunk size.
+    #[cold]
+    fn fault(&self, of_size: RequestFault) -> RequestFault {
+        match self.state {
+            DecoderState::SizeStart | DecoderState::Size => of_size,
+            DecoderState::DataCr | DecoderState::DataLf => RequestFault::ChunkEnd,
+            state if state >= DecoderState::TrailerStart => RequestFault::Trailer,
+            _ => RequestFault::ChunkLine,
         }
-        match (self.state, byte) {
-            (DecoderState::TrailerStart, b'\r') => Ok(DecoderState::EndLf),
-            (DecoderState::TrailerStart | DecoderState::TrailerName, _) if is_tchar(byte) => {
-                Ok(DecoderState::TrailerName)
-            }
-            (DecoderState::TrailerName, b':') => Ok(DecoderState::TrailerValue),
-            (DecoderState::TrailerValue, b'\r') => Ok(DecoderState::TrailerLf),
-            (DecoderState::TrailerValue, _) if is_text(byte) => Ok(DecoderState::TrailerValue),
-            (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
-            (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
-            _ => Err(RequestFault::Trailer),
-        }
-    }
-}
-
-impl ExtensionState {
-    /// Returns `None` where `byte` may not stand.
-    fn next(self, byte: u8) -> Option<Self> {
-        match (self, byte) {
-            (Self::BeforeSemicolon | Self::NameStart | Self::BehindName | Self::ValueStart, b' ' | b'\t') => Some(self),
-            (Self::Name, b' ' | b'\t') => Some(Self::BehindName),
-            (Self::Token | Self::QuotedEnd, b' ' | b'\t') => Some(Self::BeforeSemicolon),
-            (Self::BeforeSemicolon | Self::Name | Self::BehindName | Self::Token | Self::QuotedEnd, b';') => {
-                Some(Self::NameStart)
-            }
-            (Self::Name | Self::BehindName, b'=') => Some(Self::ValueStart),
-            (Self::NameStart | Self::Name, _) if is_tchar(byte) => Some(Self::Name),
-            (Self::ValueStart | Self::Token, _) if is_tchar(byte) => Some(Self::Token),
-            (Self::ValueStart, b'"') => Some(Self::QuotedString),
-            (Self::QuotedString, b'"') => Some(Self::QuotedEnd),
-            (Self::QuotedString, b'\\') => Some(Self::QuotedPair),
-            (Self::QuotedString | Self::QuotedPair, _) if is_text(byte) => Some(Self::QuotedString),
-            _ => None,
-        }
-    }
-
-    fn may_end(self) -> bool {
-        matches!(self, Self::Name | Self::Token | Self::QuotedEnd)
     }
 }
 
