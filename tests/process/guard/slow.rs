@@ -2,11 +2,8 @@
 //! disconnected, however it reads. One that does not hold others up stays, and receives everything. A pause of the
 //! whole gateway counts for nobody.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, assert_received, number, subscribed};
+use super::traffic::{Poster, SlowReader, assert_received, number, subscribed};
 use crate::support::peer::whole_messages;
 use crate::support::*;
 
@@ -76,46 +73,6 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         assert_received(&rig, &poster.accepted);
         rig.assert_unharmed("a subscriber that holds others up");
     });
-}
-
-/// A subscriber that reads messages, with a pause after each, and counts them.
-struct SlowReader {
-    taken: Arc<AtomicUsize>,
-    task: Task<(RawPeer, Vec<u32>)>,
-}
-
-impl SlowReader {
-    fn start(mut peer: RawPeer, pause: Duration) -> Self {
-        let taken = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&taken);
-        let task = Task::start(move |over| {
-            let mut numbers = Vec::new();
-            while !is_over(over) {
-                if !peer.is_readable_within(Duration::from_millis(100)) {
-                    continue;
-                }
-                numbers.push(number(&peer.receive_message()[1]));
-                count.store(numbers.len(), Ordering::Relaxed);
-                std::thread::sleep(pause);
-            }
-            (peer, numbers)
-        });
-        Self { taken, task }
-    }
-
-    fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    /// Lets it read without pauses, and checks that it receives these messages altogether.
-    fn assert_receives(self, expected: &[u32]) {
-        let (mut peer, received) = self.task.finish();
-        let (before, rest) = expected.split_at(received.len());
-        assert_eq!(received, before, "lost, or in another order");
-        for expected in rest {
-            assert_eq!(number(&peer.receive_message()[1]), *expected, "lost, or in another order");
-        }
-    }
 }
 
 /// Fails unless all are still connected, and the other subscriber has received everything.

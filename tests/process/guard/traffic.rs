@@ -1,6 +1,7 @@
 //! What the tests post and read: numbered messages over one connection.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::rig::Rig;
 use crate::support::*;
@@ -66,6 +67,46 @@ impl Poster {
             }
         }
         self
+    }
+}
+
+/// A subscriber that reads messages, with a pause after each, and counts them.
+pub(crate) struct SlowReader {
+    taken: Arc<AtomicUsize>,
+    task: Task<(RawPeer, Vec<u32>)>,
+}
+
+impl SlowReader {
+    pub(crate) fn start(mut peer: RawPeer, pause: Duration) -> Self {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&taken);
+        let task = Task::start(move |over| {
+            let mut numbers = Vec::new();
+            while !is_over(over) {
+                if !peer.is_readable_within(Duration::from_millis(100)) {
+                    continue;
+                }
+                numbers.push(number(&peer.receive_message()[1]));
+                count.store(numbers.len(), Ordering::Relaxed);
+                std::thread::sleep(pause);
+            }
+            (peer, numbers)
+        });
+        Self { taken, task }
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Lets it read without pauses, and checks that it receives these messages altogether.
+    pub(crate) fn assert_receives(self, expected: &[u32]) {
+        let (mut peer, received) = self.task.finish();
+        let (before, rest) = expected.split_at(received.len());
+        assert_eq!(received, before, "lost, or in another order");
+        for expected in rest {
+            assert_eq!(number(&peer.receive_message()[1]), *expected, "lost, or in another order");
+        }
     }
 }
 
