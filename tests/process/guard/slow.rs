@@ -187,10 +187,9 @@ fn a_pause_of_the_gateway_counts_for_nobody() {
 #[test]
 fn many_short_pauses_count_for_nobody() {
     const PAUSES: u32 = 20;
-    const TIME: Duration = Duration::from_millis(400);
-    assert_count_for_nobody(Side::Bind, PAUSES * TIME / 2, |rig, slow| {
+    assert_count_for_nobody(Side::Bind, STALL_TIMEOUT_OF_PAUSED, |rig, slow| {
         for _ in 0..PAUSES {
-            pause(rig, TIME);
+            pause(rig, 2 * STALL_TIMEOUT_OF_PAUSED / PAUSES);
             std::thread::sleep(Duration::from_millis(5));
         }
         SlowReader::start(slow, Duration::ZERO)
