@@ -20,24 +20,11 @@ use crate::server::transport::Stream;
 use crate::sys::memory::MEMORY;
 use crate::tls::session::Acceptor;
 
-/// The listening socket that a connection came through.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entrance {
-    /// Whether it is shared with processes that go on accepting when this one stops.
-    pub(crate) is_inherited: bool,
-    /// Whether it is one of TCP, and not a Unix socket.
-    pub(crate) is_tcp: bool,
-}
-
-impl Entrance {
-    pub(crate) fn of(socket: &ListeningSocket) -> Self {
-        Self { is_inherited: socket.inherited.is_some(), is_tcp: socket.address.is_tcp() }
-    }
-}
-
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
-    entrance: Entrance,
+    /// Whether it came through a socket that is shared with processes that go on accepting when this one stops.
+    is_inherited: bool,
+    is_tcp: bool,
     is_ending: Cell<bool>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
@@ -47,9 +34,10 @@ pub(crate) struct ConnectionHandle<S> {
 }
 
 impl<S> ConnectionHandle<S> {
-    pub(crate) fn new(socket: S, entrance: Entrance, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
+    pub(crate) fn new(socket: S, from: &ListeningSocket, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
+        let (is_inherited, is_tcp) = (from.inherited.is_some(), from.address.is_tcp());
         let (is_ending, is_unseen) = (Cell::new(is_ending), Cell::new(false));
-        Self { socket, entrance, is_ending, is_unseen, waker: Cell::new(None), _permit: permit }
+        Self { socket, is_inherited, is_tcp, is_ending, is_unseen, waker: Cell::new(None), _permit: permit }
     }
 
     /// Makes the connection end with the request that it is in, or that its client may still begin.
@@ -88,8 +76,7 @@ pub(crate) fn run<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(stream) = ClientStream::new(worker, &handle.socket, tls) else { return };
-        let is_tcp = handle.entrance.is_tcp;
-        let connection = if is_tcp { Connection::default() } else { Connection::of_unix_socket() };
+        let connection = if handle.is_tcp { Connection::default() } else { Connection::of_unix_socket() };
         let mut task = ConnectionTask { worker, handle, connection, stream };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
@@ -175,7 +162,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             waiting,
             requests: self.connection.requests(),
             is_within_record: self.stream.is_within_record(),
-            is_inherited: handle.entrance.is_inherited,
+            is_inherited: handle.is_inherited,
             ending: handle.ending(worker),
         };
         timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::server::connection::{self, ConnectionHandle, Entrance};
+use crate::server::connection::{self, ConnectionHandle};
 use crate::server::listener::{ACCEPT_PAUSE, ListeningSocket};
 use crate::server::shared::{Mode, Opened, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
@@ -115,7 +115,7 @@ impl<S: Stream> Worker<S> {
         tls: Option<&Arc<Acceptor>>,
         is_ending: bool,
     ) {
-        let admit = |connection, permit| self.spawn(connection, Entrance::of(socket), permit, tls);
+        let admit = |connection, permit| self.spawn(connection, socket, permit, tls);
         self.accept::<T>(socket, is_ending, admit).await;
     }
 
@@ -158,17 +158,16 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<ListeningSocket>) {
-        let entrance = Entrance::of(&socket);
         let admit = |connection: OwnedFd, permit| {
             // While the API is off, it is closed unanswered. In the backlog, its client would wait for nothing.
             let Some(opened) = self.context.shared.mode.borrow().opened.clone() else { return Ok(()) };
             // If the worker opened later, this connection would count as one that was open before, and would end.
             self.open::<T>(&opened);
-            if entrance.is_tcp {
+            if socket.address.is_tcp() {
                 // The option is not set on the inherited socket, whose other holders would feel it.
                 let _ = set_tcp_nodelay(&connection, true);
             }
-            self.spawn(connection, entrance, permit, opened.tls.as_ref())
+            self.spawn(connection, &socket, permit, opened.tls.as_ref())
         };
         self.accept::<T>(&socket, false, admit).await;
         let number = socket.inherited.unwrap_or_default();
@@ -178,7 +177,7 @@ impl<S: Stream> Worker<S> {
     fn spawn(
         self: &Rc<Self>,
         socket: OwnedFd,
-        entrance: Entrance,
+        from: &ListeningSocket,
         permit: OwnedSemaphorePermit,
         tls: Option<&Arc<Acceptor>>,
     ) -> io::Result<()> {
@@ -187,10 +186,10 @@ impl<S: Stream> Worker<S> {
         let mode = self.context.shared.mode.borrow();
         let is_ending = mode.opened.is_none() || mode.cut_off.is_some();
         drop(mode);
-        let handle = Rc::new(ConnectionHandle::new(socket, entrance, permit, is_ending));
+        let handle = Rc::new(ConnectionHandle::new(socket, from, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections_accepted.add(1);
-        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| entrance.is_tcp).cloned(), key));
+        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| from.address.is_tcp()).cloned(), key));
         Ok(())
     }
 

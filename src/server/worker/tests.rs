@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::RawFd;
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
@@ -16,7 +17,7 @@ use crate::http::Context;
 use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
-use crate::server::listener::{ListenTarget, Listening};
+use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -101,6 +102,12 @@ fn draining() -> Mode {
     mode
 }
 
+fn listening_socket(inherited: Option<RawFd>) -> ListeningSocket {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = BoundAddress::Tcp(socket.local_addr().unwrap());
+    ListeningSocket { socket: socket.into(), address, inherited }
+}
+
 /// Returns a connection and its client, who has sent nothing.
 fn connected() -> (TcpStream, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -131,7 +138,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
         let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
         let waker = task::Waker::from(Arc::clone(&state));
         assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-        worker.spawn(socket, Entrance { is_inherited: false, is_tcp: true }, permit, None).unwrap();
+        worker.spawn(socket, &listening_socket(None), permit, None).unwrap();
         let held = async {
             while state.budget.hold(BUDGET_BYTES).is_some() {
                 tokio::task::yield_now().await;
@@ -153,7 +160,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-        worker.spawn(socket, Entrance { is_inherited: true, is_tcp: true }, permit, None).unwrap();
+        worker.spawn(socket, &listening_socket(Some(3)), permit, None).unwrap();
         // The task sees that the worker drains before the client sends.
         tokio::task::yield_now().await;
         write!(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
