@@ -1,7 +1,6 @@
 //! The texts of faults never repeat the body, except for the keys of a pointer.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use super::json::JsonReader;
 
@@ -89,14 +88,6 @@ impl Fault {
         }
     }
 }
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason())
-    }
-}
-
-impl std::error::Error for Fault {}
 
 /// Returns the keys and indices that lead from the next value of `json` to what begins at `offset`, the last one first.
 fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>> {

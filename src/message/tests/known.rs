@@ -274,7 +274,7 @@ fn a_strict_check_refuses_other_topics_and_names_the_nearest() {
         accept(&body);
         let fault = parse(body.as_bytes(), Check::Strict).expect_err(topic);
         assert_eq!(fault.pointer(), Some("/topic"));
-        assert_eq!(fault.to_string(), format!("`topic` is not a known topic{nearest}"));
+        assert_eq!(fault.reason(), format!("`topic` is not a known topic{nearest}"));
     }
 }
 

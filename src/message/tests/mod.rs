@@ -26,7 +26,7 @@ fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
 fn accept(body: &str) {
     for check in [Check::Known, Check::Envelope] {
         if let Err(fault) = parse(body.as_bytes(), check) {
-            panic!("{fault} at {:?}: {body}", fault.pointer());
+            panic!("{fault:?} at {:?}: {body}", fault.pointer());
         }
     }
 }
@@ -35,7 +35,7 @@ fn accept(body: &str) {
 #[track_caller]
 fn refuse(body: &str, pointer: &str, detail: &str) {
     let fault = parse(body.as_bytes(), Check::Known).expect_err(body);
-    assert_eq!((fault.pointer(), fault.to_string().as_str()), (Some(pointer), detail), "{body}");
+    assert_eq!((fault.pointer(), fault.reason().as_ref()), (Some(pointer), detail), "{body}");
 }
 
 /// Asserts that `body` is not JSON, with the text `detail`.
@@ -44,7 +44,7 @@ fn not_json(body: impl AsRef<[u8]>, detail: &str) {
     let body = body.as_ref();
     for check in [Check::Known, Check::Envelope] {
         let fault = parse(body, check).expect_err(detail);
-        assert!(matches!(fault, Fault::NotJson { .. }), "{fault}");
-        assert_eq!(fault.to_string(), detail, "{}", body.escape_ascii());
+        assert!(matches!(fault, Fault::NotJson { .. }), "{fault:?}");
+        assert_eq!(fault.reason(), detail, "{}", body.escape_ascii());
     }
 }

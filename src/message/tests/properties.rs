@@ -199,7 +199,7 @@ proptest! {
             match parse(body.as_bytes(), check) {
                 Ok(message) => prop_assert!(accepts(&document, check) && agrees(&document, &message), "{body}"),
                 Err(Fault::NotMessage { .. }) => prop_assert!(!accepts(&document, check), "{body}"),
-                Err(fault) => prop_assert!(false, "{fault}: {body}"),
+                Err(fault) => prop_assert!(false, "{fault:?}: {body}"),
             }
         }
     }
@@ -223,7 +223,7 @@ proptest! {
         match parsed {
             Ok(message) => prop_assert!(accepts(&value, Check::Known) && agrees(&value, &message)),
             Err(Fault::NotMessage { .. }) => prop_assert!(!accepts(&value, Check::Known) || may_repeat_a_known_key(&body)),
-            Err(fault) => prop_assert!(false, "{fault}"),
+            Err(fault) => prop_assert!(false, "{fault:?}"),
         }
     }
 

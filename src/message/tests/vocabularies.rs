@@ -8,7 +8,8 @@ use super::table::{Content, TOPICS, Topic, field_in};
 /// Returns the topic and the payload that are published of a body.
 #[track_caller]
 fn published(body: &str, check: Check, vocabulary: Vocabulary) -> (String, String) {
-    let message = parse(body.as_bytes(), Rules { check, vocabulary }).unwrap_or_else(|fault| panic!("{fault}: {body}"));
+    let message =
+        parse(body.as_bytes(), Rules { check, vocabulary }).unwrap_or_else(|fault| panic!("{fault:?}: {body}"));
     let payload = String::from_utf8(message.encode(Encoding::Json).unwrap().into_owned()).unwrap();
     assert_eq!(*message.encode(Encoding::Msgpack).unwrap(), msgpack::encode(payload.as_bytes()).unwrap(), "{body}");
     (message.topic.into_owned(), payload)

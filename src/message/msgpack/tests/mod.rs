@@ -23,7 +23,7 @@ fn encoded(payload: &str) -> Result<Vec<u8>, Fault> {
 
 #[track_caller]
 fn encode(payload: &str) -> Vec<u8> {
-    encoded(payload).unwrap_or_else(|fault| panic!("{fault} at {:?}: {payload}", fault.pointer()))
+    encoded(payload).unwrap_or_else(|fault| panic!("{fault:?} at {:?}: {payload}", fault.pointer()))
 }
 
 /// Returns the frame of `value` alone, which is put into a payload of one member with an empty key.
