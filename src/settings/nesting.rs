@@ -105,3 +105,29 @@ fn is_operand(kind: TokenKind) -> bool {
     // The pinned crate declares names, numbers and strings first.
     kind <= TokenKind::TStringEnd || kind == TokenKind::Ellipsis || kind.is_singleton() || kind.is_trivia()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<TokenKind> {
+        let mut lexer = lexer::lex(text, Mode::Module);
+        let found = std::iter::from_fn(|| Some(lexer.next_token()).filter(|kind| *kind != TokenKind::EndOfFile));
+        found.filter(|kind| *kind != TokenKind::Newline).collect()
+    }
+
+    /// `is_operand` rests on the order in which the parser's crate declares the kinds.
+    #[test]
+    fn names_numbers_strings_constants_and_trivia_are_all_that_does_not_nest() {
+        let operands = kinds("name 1 1.5 2j 's' f'middle' t'middle' (\n# comment\n) ... True False None");
+        let nested: Vec<_> = operands.into_iter().filter(|kind| !is_operand(*kind)).collect();
+        assert_eq!(nested, [TokenKind::Lpar, TokenKind::Rpar]);
+        let others = "( ) [ ] : , ; + - * / | & < > = . % { } == != <= >= ~ ^ << >> ** **= += -= *= /= %= &= |= ^= <<= >>= \
+                      // //= := @ @= -> and as assert async await break class continue def del elif else except finally \
+                      for from global if import in is lambda nonlocal not or pass raise return try while with yield case \
+                      lazy match type";
+        let kinds = kinds(others);
+        assert_eq!(kinds.len(), others.split_whitespace().count());
+        assert_eq!(kinds.into_iter().find(|kind| is_operand(*kind)), None);
+    }
+}
