@@ -78,7 +78,7 @@ impl Files {
             settings: WatchedSettings::new(source, config.server.policy.limits.head_bytes),
             config,
             is_told: false,
-            needs_certificate: false,
+            loads_certificate: false,
             api: Api::Off,
             emit,
             follower: Arc::clone(&settings),
@@ -174,7 +174,7 @@ struct SettingsThread {
     /// Whether the main thread knows what the settings make of the API.
     is_told: bool,
     /// Whether the thread of the certificate was started.
-    needs_certificate: bool,
+    loads_certificate: bool,
     api: Api,
     emit: EventSink,
     follower: Arc<Follower>,
@@ -197,12 +197,18 @@ impl SettingsThread {
     /// an address is taken.
     fn apply(&mut self) -> Result<bool, Failure> {
         let token = self.settings.token().cloned();
-        // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-        if token.is_ok() || matches!(self.config.certificate, Some(CertificateSource::Files { .. })) {
+        let is_needed = match &self.config.certificate {
+            None => false,
+            // The user's files are checked in any case.
+            Some(CertificateSource::Files { .. }) => true,
+            // It is made once the settings open the API.
+            Some(CertificateSource::SelfSigned { .. }) => token.is_ok(),
+        };
+        if is_needed {
             self.load_certificate()?;
         }
         let tls = self.acceptor.get().cloned();
-        let is_awaited = self.needs_certificate && tls.is_none();
+        let is_awaited = is_needed && tls.is_none();
         let silence = self.certificate.watchdog.silence().filter(|_| is_awaited);
         let token = match (token, silence) {
             (_, None) if is_awaited => return Ok(false),
@@ -239,7 +245,7 @@ impl SettingsThread {
     /// Starts the thread that has the certificate, if there is to be one and it was not started.
     fn load_certificate(&mut self) -> Result<(), Failure> {
         let Some(source) = self.config.certificate.clone() else { return Ok(()) };
-        if std::mem::replace(&mut self.needs_certificate, true) {
+        if std::mem::replace(&mut self.loads_certificate, true) {
             return Ok(());
         }
         let (emit, of_settings, acceptor) =

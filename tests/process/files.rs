@@ -165,6 +165,25 @@ fn a_start_whose_settings_do_not_answer_is_disabled_and_follows_signals() {
     assert!(!second.stop().stdout.contains("disabled"), "the signal did not wait for the settings");
 }
 
+/// It waits only for files of the user, which may refuse the start.
+#[test]
+fn an_api_that_is_switched_off_again_waits_for_no_certificate_of_its_own() {
+    let Some(folder) = hanging_folder("", true) else { return };
+    let mounted = tempfile::tempdir().unwrap();
+    let builder = Gateway::serve().https().arguments(["--cert-dir", mounted.path().to_str().unwrap()]);
+    let mut gateway = builder.stdin(folder.device()).after(&HangingFolder::mount_at(mounted.path())).spawn();
+    eventually_handles_signals(&gateway);
+    gateway.signal(Signal::HUP);
+    gateway.wait_settings("unchanged");
+    gateway.settings.write(disabled());
+    let is_off = |it: &Value| is_event(it, "disabled") && !it["reason"].as_str().unwrap().ends_with(SILENT);
+    let first = gateway.wait_for("the change", |it| is_off(it) || it["state"] == "reloaded");
+    assert!(is_off(&first), "{first}");
+    gateway.wait_settings("reloaded");
+    gateway.terminate();
+    folder.hang(false);
+}
+
 /// Waits until the process handles signals. Between the system call that installs a handler and the end of its
 /// registration, a signal is lost without an effect. SIGHUP is the last that is registered.
 fn eventually_handles_signals(gateway: &Gateway) {
