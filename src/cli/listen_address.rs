@@ -103,8 +103,10 @@ fn is_host_name(text: &str) -> bool {
 /// Returns whether this is an address of IPv6 with the name of its interface, in brackets.
 fn has_zone(text: &str) -> bool {
     let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    let parts = inside.and_then(|text| text.split_once('%'));
-    parts.is_some_and(|(address, zone)| address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty())
+    inside.and_then(|text| text.split_once('%')).is_some_and(|(address, zone)| {
+        let is_name = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_graphic() && byte != b']');
+        address.parse::<Ipv6Addr>().is_ok() && is_name
+    })
 }
 
 impl fmt::Display for TcpAddress {
@@ -161,6 +163,7 @@ mod tests {
             "localhost:65536",
             "localhost:http",
             "127.1:80",
+            "127.1.:80",
             "256.0.0.1:80",
             "1:80",
             "*:80",
@@ -172,6 +175,8 @@ mod tests {
             "[localhost]:80",
             "[localhost%eth0]:80",
             "[fe80::1%]:80",
+            "[fe80::1%e]]:80",
+            "[fe80::1%e th]:80",
             "fe80::1%eth0:80",
             "http://a:80",
             "user@host:80",

@@ -1,7 +1,7 @@
 //! Addresses as a person writes them: where to listen, on TCP, at a Unix socket or a descriptor, and the endpoints of
 //! the bus. What is accepted is what a plain reader accepts, and is written as it was read.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
 
 use adapter_gateway::bus::Endpoint;
@@ -57,7 +57,8 @@ fn listen_address(text: &str) -> Option<ListenAddress> {
     }
     let colon = text.rfind(':')?;
     let (host, port) = (&text[..colon], digits(&text[colon + 1..], 65_535)?);
-    is_name(host).then(|| ListenAddress::Tcp(TcpAddress::Name { host: host.to_owned(), port: port as u16 }))
+    (is_name(host) || is_on_interface(host))
+        .then(|| ListenAddress::Tcp(TcpAddress::Name { host: host.to_owned(), port: port as u16 }))
 }
 
 /// Returns a number that is written in digits alone and is not greater than `greatest`.
@@ -87,6 +88,15 @@ fn is_name(name: &str) -> bool {
     labels.push(label);
     labels.iter().all(|label| !label.is_empty() && !label.ends_with('-'))
         && labels[0].chars().any(|c| !c.is_ascii_digit())
+}
+
+/// Reads an address of IPv6 with the name of its interface.
+fn is_on_interface(host: &str) -> bool {
+    let Some((address, name)) = host.split_once('%') else { return false };
+    let Some(name) = name.strip_suffix(']') else { return false };
+    format!("{address}]:0").parse::<SocketAddrV6>().is_ok()
+        && !name.is_empty()
+        && name.chars().all(|c| matches!(c, '!'..='~' if c != ']'))
 }
 
 fn connects(text: &str) {

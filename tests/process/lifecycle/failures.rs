@@ -48,15 +48,16 @@ fn a_taken_port_holds_up_neither_signals_nor_settings() {
     assert!((0..20).any(|_| stopped_in_time()));
 }
 
-/// The data has the arguments of each start, its status, and what is named. No name server is asked about an interface.
-/// The other address is for documents (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would
-/// then try to connect for ever. `ipc://*` has no place for its file.
+/// The data has the arguments of each start, its status, and what is named. NAME has 64 bytes, and no label of a name is
+/// longer than 63 (RFC 1035 §2.3.4), so no name server is asked, as for an interface. The other address is for documents
+/// (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would then try to connect for ever.
+/// `ipc://*` has no place for its file.
 #[test]
 fn what_refuses_a_start_is_named() {
     let other_program = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other_program.local_addr().unwrap().to_string();
     let (_directory, [one, other]) = hub_endpoints();
-    let words = [("TAKEN", taken), ("ONE", one), ("OTHER", other)];
+    let words = [("TAKEN", taken), ("NAME", "x".repeat(64)), ("ONE", one), ("OTHER", other)];
     let refused =
         words.iter().fold(include_str!("../../data/refused-starts.json").to_owned(), |text, (word, value)| {
             text.replace(word, value)
