@@ -135,7 +135,9 @@ impl BufferedBody {
 
     /// Reads what was put into the space. Returns the body, once it is whole, and what was put behind it.
     pub(super) fn read_space(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let part = self.reader.read(self.content.split_at(self.reader.content_bytes).1);
+        let unread = self.content.get(self.reader.content_bytes..);
+        debug_assert!(unread.is_some(), "what was read of a body that waits is kept");
+        let part = self.reader.read(unread?);
         debug_assert!(part.is_ok(), "a length within the limit was announced");
         let Decoded { rest, done, .. } = part.ok()?;
         let behind = rest.to_vec();

@@ -268,7 +268,8 @@ impl Connection {
                     let origin = context.policy.origins.position(head.fields.origin);
                     let request = Request { origin, ..head.request };
                     let verdict = admit(&head, context.token.as_ref(), &context.policy);
-                    let (head, rest) = input.bytes.split_at(end);
+                    debug_assert!(end <= input.bytes.len(), "a head was read that is not there");
+                    let (head, rest) = input.bytes.split_at_checked(end)?;
                     *admitted = verdict.is_ok().then_some((head, request));
                     (request, verdict, rest)
                 }
