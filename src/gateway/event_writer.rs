@@ -156,6 +156,20 @@ mod tests {
         assert!(lines.lines().last().unwrap().contains("stopped"), "{lines}");
     }
 
+    /// Also where they are older.
+    #[test]
+    fn changes_of_state_are_kept_while_stats_can_be_dropped() {
+        let mut queue = EventQueue::new();
+        for number in 0..MAX_WAITING.lines {
+            queue.push(&SETTINGS);
+            queue.push(&Event::Stats(Stats { accepted: number as u64, ..Stats::default() }));
+        }
+        let lines = queue.written();
+        let settings = lines.lines().filter(|line| line.contains("reloaded")).count();
+        assert_eq!((settings, lines.lines().count()), (MAX_WAITING.lines - 1, MAX_WAITING.lines));
+        assert!(lines.contains(&format!("\"accepted\":{},", MAX_WAITING.lines - 1)));
+    }
+
     #[test]
     fn the_bytes_of_the_events_are_bounded() {
         let mut queue = EventQueue::new();
