@@ -50,7 +50,7 @@ pub struct Timeouts {
 }
 
 /// Why and until when a connection is to end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// When the REST API was switched off, or the gateway was asked to stop.
     pub since: Duration,
