@@ -16,6 +16,7 @@ pub const TARGET_BYTES: usize = 8 * 1024;
 
 /// Field lines in a head: browsers send about 20, and proxies add some. More are refused with 431.
 pub const FIELD_LINES: usize = 100;
+const _: () = assert!(FIELD_LINES == 100 && TARGET_BYTES == 8192, "the texts of the faults say other numbers");
 
 /// Field lines for which there is room on the stack. Room for all would cost every request more than to fill it.
 const USUAL_FIELD_LINES: usize = 16;

@@ -115,8 +115,6 @@ enum_of_rows! {
     }
 }
 
-const _: () = assert!(head::FIELD_LINES == 100 && head::TARGET_BYTES == 8192, "the texts above say other numbers");
-
 impl RequestFault {
     pub(super) const fn reason(self) -> &'static str {
         self.row()
