@@ -52,14 +52,14 @@
 //! | refused otherwise | RFC | held by |
 //! |---|---|---|
 //! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `reject/lines-*` |
-//! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_bytes` |
+//! | a target over 8 KiB: 414, close | 9112 §3 | `limits::each_limit_is_met_and_its_next_byte_refused` |
 //! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
 //! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |
 //! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
 //! | *another method: 405* | 9110 §15.5.6 | `reject/method-*` |
 //! | *`HEAD`, whatever is wrong with it: no content* | 9110 §9.3.2 | `reject/method-head*` |
-//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `reject/bearer-*`, `token::every_401_is_the_same` |
+//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `reject/bearer-*`, `files::every_401_is_the_same` |
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
 //! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |
 //! | *a body over `--max-body`: 413, close* | 9110 §15.5.14 | `reject/body-*` |
@@ -68,8 +68,8 @@
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
 //!
-//! Other modules of `tests/library/requests` hold which of several faults is answered (`precedence`), the limits of
-//! chunk lines, extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
+//! `tests/process/statuses` holds which of several faults is answered, the unit tests of [`body`] hold the limits of
+//! chunk lines, extensions and trailers, and `tests/library/requests/endings.rs` deadlines and ends of connections.
 
 pub mod body;
 pub mod fields;

@@ -72,7 +72,7 @@ fn the_same_however_split() {
     }
 }
 
-/// The table in the documentation of `http::h1` names every file, and no file that is not there.
+/// The table in the documentation of `http::h1` names every file, and no file or test that is not there.
 #[test]
 fn the_table_names_every_file() {
     let table = include_str!("../../../src/http/h1/mod.rs");
@@ -89,5 +89,11 @@ fn the_table_names_every_file() {
     }
     for pattern in patterns {
         assert!(files.iter().any(|file| matches(pattern, file)), "{pattern} is no file");
+    }
+    let tests = table.lines().filter(|line| line.starts_with("//! |")).flat_map(|row| row.split('`'));
+    for (module, test) in tests.filter_map(|word| word.split_once("::")) {
+        let path = format!("{}/tests/library/requests/{module}.rs", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(text.contains(&format!("fn {test}()")), "{module}::{test} is no test");
     }
 }
