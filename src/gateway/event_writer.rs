@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::gateway::events::{Event, EventSink};
-use crate::sys::writer::{Backlog, StreamWriter};
+use crate::sys::writer::{StreamWriter, WaitingBounds};
 
 /// A usual event has 100 bytes, and `stats` 600.
-const MAX_WAITING: Backlog =
-    Backlog { lines: 1024, bytes: 1024 * 1024, first_dropped: "stats", notice_of_lost: |_| Vec::new() };
+const MAX_WAITING: WaitingBounds =
+    WaitingBounds { lines: 1024, bytes: 1024 * 1024, first_dropped: "stats", notice_of_lost: |_| Vec::new() };
 
 /// The time that a parent that reads slowly gets to read the last events.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);

@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
 use super::terminal::is_unseen;
-use super::writer::{Backlog, StreamWriter};
+use super::writer::{StreamWriter, WaitingBounds};
 
 /// All lines are on one subject: a person who looks at the log after a long time wants the last ones. A thousand lines
 /// of usual length have this many bytes.
-const MAX_WAITING: Backlog = Backlog {
+const MAX_WAITING: WaitingBounds = WaitingBounds {
     lines: 1024,
     bytes: 256 * 1024,
     first_dropped: "",

@@ -15,7 +15,7 @@ const FINISH_ATTEMPTS: usize = 20;
 
 /// How much may wait for a reader that is slow or gone, and what becomes of the rest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backlog {
+pub(crate) struct WaitingBounds {
     pub(crate) lines: usize,
     /// The bound on the bytes of these lines.
     pub(crate) bytes: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Backlog {
 /// The lines that wait, the oldest first. The one that is being written is not among them.
 #[derive(Debug)]
 pub(crate) struct WaitingLines {
-    max: Backlog,
+    max: WaitingBounds,
     /// Each line has a subject, and a later one on the same subject can replace it.
     pub(crate) lines: VecDeque<(String, Vec<u8>)>,
     /// Lines that were dropped, or that the stream did not take, of which the reader was not told.
@@ -37,7 +37,7 @@ pub(crate) struct WaitingLines {
 }
 
 impl WaitingLines {
-    pub(crate) fn new(max: Backlog) -> Self {
+    pub(crate) fn new(max: WaitingBounds) -> Self {
         Self { max, lines: VecDeque::new(), lost: 0, is_written: true }
     }
 
@@ -85,7 +85,7 @@ pub(crate) struct StreamWriter {
 }
 
 impl StreamWriter {
-    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, max: Backlog) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, max: WaitingBounds) -> io::Result<Arc<Self>> {
         let writer = Arc::new(Self { waiting: Mutex::new(WaitingLines::new(max)), changed: Condvar::new() });
         let of_thread = Arc::clone(&writer);
         std::thread::Builder::new().name(name.into()).spawn(move || of_thread.write_to(&stream))?;
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    const MAX: Backlog = Backlog { lines: 1, bytes: 10, first_dropped: "", notice_of_lost: |_| Vec::new() };
+    const MAX: WaitingBounds = WaitingBounds { lines: 1, bytes: 10, first_dropped: "", notice_of_lost: |_| Vec::new() };
 
     /// A pipe with room stands for the stream of a thread that gets no processor: a full pipe holds the thread up.
     #[test]
