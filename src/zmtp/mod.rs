@@ -23,7 +23,7 @@ pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, Sub
 pub use log::{Freed, Origin};
 pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
-pub use reservations::{RESERVABLE_BYTES, Reservations, SLOW_WINDOWS, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
+pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{

@@ -4,8 +4,7 @@
 //! heads arrive, so that a large one is not passed by small ones for ever. Whoever waits for a reservation is not read.
 //!
 //! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
-//! is left unread, so that no publisher is late because others are read first. Publishers that share a link often pause
-//! for a second. So a slow one goes only if nobody got a reservation in that second, or after [`SLOW_WINDOWS`].
+//! is left unread, so that no publisher is late because others are read first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -23,9 +22,6 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// The bytes that a publisher with a reservation must send in each window while somebody waits.
 pub const WINDOW_BYTES: usize = 128_000;
 
-/// The number of slow windows in a row after which a publisher goes even if others get reservations meanwhile.
-pub const SLOW_WINDOWS: u32 = 4;
-
 /// The long messages that have begun to arrive, and what they reserve.
 #[derive(Debug, Default)]
 pub struct Reservations {
@@ -36,8 +32,6 @@ pub struct Reservations {
     waiting: VecDeque<u64>,
     /// When [`Reservations::take_late`] was last called.
     looked_at: Duration,
-    /// When a message was last given its reservation.
-    granted_at: Duration,
 }
 
 #[derive(Debug)]
@@ -52,8 +46,6 @@ struct LongMessage {
 struct Window {
     bytes: usize,
     time: Duration,
-    /// The number of windows in a row before this one in which too little came.
-    slow_before: u32,
     /// The time from the last look to the next one counts.
     counts: bool,
 }
@@ -93,7 +85,6 @@ impl Reservations {
             self.free_bytes -= message.bytes;
             message.window = Some(Window::default());
             self.waiting.pop_front();
-            self.granted_at = self.looked_at;
         }
     }
 
@@ -124,11 +115,10 @@ impl Reservations {
             if window.time < WINDOW || !is_drained(*publisher) {
                 continue;
             }
-            let slow_windows = if window.bytes < WINDOW_BYTES { window.slow_before + 1 } else { 0 };
-            if slow_windows >= SLOW_WINDOWS || slow_windows > 0 && now >= self.granted_at + WINDOW {
+            if window.bytes < WINDOW_BYTES {
                 slow.push((window.bytes, *publisher));
             }
-            *window = Window { slow_before: slow_windows, ..Window::default() };
+            *window = Window::default();
         }
         let mut late = Vec::new();
         while let Some(slowest) = slow.iter().min().copied().filter(|_| !self.waiting.is_empty()) {
