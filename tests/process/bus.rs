@@ -50,7 +50,7 @@ pub(crate) fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -
     let is_wanted = |event: &Value| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event);
     let event = gateway.wait_for(reason, is_wanted);
     assert_eq!(event["state"], "disconnected");
-    gateway.expect_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
+    gateway.wait_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
     event
 }
 
@@ -109,7 +109,7 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too_which_is_watched_b
     wait_reason(&mut gateway, &endpoint, "refused");
     let hub = bound_socket(zmq::SUB, &endpoint);
     gateway.wait_connected();
-    gateway.expect_log(&format!("connected to {endpoint}"));
+    gateway.wait_log(&format!("connected to {endpoint}"));
     // A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
     wait_until("the connection has a keep-alive timer", || {
         tcp_sockets().iter().any(|socket| socket.peer == address && socket.has_keep_alive_timer)

@@ -141,7 +141,7 @@ const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
 #[test]
 fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_says_how() {
     let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(WITHOUT_INOTIFY).start();
-    gateway.expect_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
+    gateway.wait_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
     assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);

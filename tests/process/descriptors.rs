@@ -104,7 +104,7 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
             command.args(["prlimit", &limit]).arg(binary().get_program()).args(arguments);
             let mut process = Process::spawn(command.stdin(Stdio::null()));
             wait_until("its end, or what it serves", || {
-                let serves = process.transcript().stderr.contains("listening on ");
+                let serves = process.log().contains("listening on ");
                 serves || !process.is_running()
             });
             if process.is_running() {

@@ -29,7 +29,7 @@ fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, Hangin
     let folder = hanging_folder(&enabled(&token("of-the-test")), hangs)?;
     let settings = SettingsFile::absent();
     let script = HangingFolder::mount_at(settings.path().parent().unwrap());
-    Some((builder.stdin(folder.device()).after(&script).spawn_beside(settings), folder))
+    Some((builder.stdin(folder.device()).after(&script).beside(settings).spawn(), folder))
 }
 
 /// Returns a gateway whose certificate and key are in such a folder, alone, and the path of the file.
@@ -53,7 +53,7 @@ fn a_certificate_that_does_not_answer_hides_no_change_of_the_settings() {
         }
         folder.hang(true);
         gateway.signal(Signal::HUP);
-        gateway.expect_log(&format!("{file} {SILENT}"));
+        gateway.wait_log(&format!("{file} {SILENT}"));
         if is_on {
             gateway.disable();
         }
@@ -100,7 +100,7 @@ fn settings_that_do_not_answer_keep_no_socket_while_requests_are_answered() {
     client.send(half);
     folder.hang(true);
     gateway.signal(Signal::HUP);
-    gateway.expect_log(SILENT);
+    gateway.wait_log(SILENT);
     gateway.signal(Signal::TERM);
     wait_until("the end of the socket", || !socket.exists());
     client.send(rest);
@@ -133,13 +133,13 @@ fn settings_that_do_not_answer_hold_nothing_up_and_count_when_they_answer_again(
     gateway.wait_listening();
     folder.hang(true);
     gateway.signal(Signal::HUP);
-    gateway.expect_log(&format!("{} {SILENT}", gateway.settings.path().display()));
+    gateway.wait_log(&format!("{} {SILENT}", gateway.settings.path().display()));
     gateway.stats();
     gateway.post(FINE).assert_accepted();
     folder.write(disabled());
     folder.hang(false);
     gateway.wait_event("disabled");
-    gateway.expect_log("answers again");
+    gateway.wait_log("answers again");
     assert!(refuses(gateway.address()));
 
     // The kernel tells nothing of this change.
@@ -267,7 +267,7 @@ fn a_lease_of_another_program_is_no_answer() {
     let settings = enabled_settings("of-the-test");
     let path = settings.path().to_owned();
     let of_start = leased(&path, "");
-    let mut gateway = Gateway::serve().no_settings().start_beside(settings);
+    let mut gateway = Gateway::serve().no_settings().beside(settings).start();
     drop(of_start);
     let of_change = leased(&path, disabled());
     gateway.wait_event("disabled");
@@ -305,7 +305,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
             "true".into()
         };
         let builder = Gateway::serve().no_settings().listen(free_address()).after(&script);
-        let mut gateway = builder.start_beside(settings);
+        let mut gateway = builder.beside(settings).start();
         for name in ["first", "second"] {
             fs::write(&other, disabled()).unwrap();
             gateway.wait_event("disabled");
@@ -344,7 +344,7 @@ fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
             let [open, token] = ["OPEN_REST_API = True", "TOKEN = \\\"of-the-test\\\""];
             script += &format!(" && (echo {open}; echo {token}) > {folder}/user_settings.py");
         }
-        let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).spawn_beside(settings);
+        let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).beside(settings).spawn();
         eventually_handles_signals(&gateway);
         let waits = || threads(gateway.id()).map(|thread| voluntary_switches(&thread)).sum::<u64>();
         wait_until("a span in which it wakes for its looks alone", || {

@@ -245,7 +245,7 @@ fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
     let (_directory, [publishers, subscribers]) = hub_endpoints();
     let hub = || {
         let gateway = Gateway::serve().no_settings().only_hub(&publishers, &subscribers).spawn();
-        gateway.expect_log("subscribers to");
+        gateway.wait_log("subscribers to");
         gateway
     };
     hub().terminate();

@@ -94,7 +94,7 @@ fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_the
     let event = gateway.wait_event("disabled");
     assert_names_the_place(event["reason"].as_str().unwrap(), 2);
     assert!(refuses(address));
-    gateway.expect_log(&format!("warning: not listening: {}", event["reason"].as_str().unwrap()));
+    gateway.wait_log(&format!("warning: not listening: {}", event["reason"].as_str().unwrap()));
 
     gateway.settings.write("\n\nOPEN_REST_API = true\n");
     let reason = gateway.wait_settings("rejected")["reason"].clone();
@@ -124,9 +124,9 @@ fn a_disabled_gateway_names_the_file_and_logs_the_command_that_switches_it_on() 
         let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(&path) && reason.ends_with(end), "{reason}");
         assert!(refuses(address));
-        gateway.expect_log(&format!("not listening: {reason}\n"));
+        gateway.wait_log(&format!("not listening: {reason}\n"));
         let command = format!("adapter-gateway enable --settings '{path}'");
-        gateway.expect_log(&format!("info: to switch the API on: {command}\n"));
+        gateway.wait_log(&format!("info: to switch the API on: {command}\n"));
 
         run(["enable", "--settings", &path], 0);
         assert_eq!(gateway.wait_listening()["url"], format!("http://{address}/api/message"));
@@ -179,7 +179,7 @@ fn what_others_can_do_with_the_token_is_logged() {
     for mode in modes {
         set_mode(&file, mode);
         gateway.wait_settings("unchanged");
-        gateway.expect_log(&format!("the token is open to others than its owner (mode {mode:04o})"));
+        gateway.wait_log(&format!("the token is open to others than its owner (mode {mode:04o})"));
     }
     assert_eq!(gateway.log().matches("is open to others").count(), modes.len(), "{}", gateway.log());
 
@@ -190,7 +190,7 @@ fn what_others_can_do_with_the_token_is_logged() {
         gateway.enable("a");
     }
     let replaceable = "others than its owner may replace the token in it (mode 0777)";
-    gateway.expect_log(&format!("{}: {replaceable}", directory.display()));
+    gateway.wait_log(&format!("{}: {replaceable}", directory.display()));
     assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
 
     if !geteuid().is_root() {
@@ -199,7 +199,7 @@ fn what_others_can_do_with_the_token_is_logged() {
     for path in [file.as_path(), directory] {
         give_away(path);
         gateway.signal(Signal::HUP);
-        gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
+        gateway.wait_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }
 }
 

@@ -63,15 +63,14 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once_and_who_subscribes_to_ev
         for topic in ["core/x", "core", "core/x", "core", "cor\u{202e}e"] {
             post(&gateway, topic);
         }
-        gateway.expect_log(&nobody_subscribes("cor\\u{202e}e", "the bound endpoints"));
+        gateway.wait_log(&nobody_subscribes("cor\\u{202e}e", "the bound endpoints"));
         // A person who looks with `listen` takes everything, and hides no extension that is not there.
         gateway.wait_count("unsubscribed", 3);
         let _everything = Subscriber::connected(&endpoint, "");
         gateway.wait_count("subscriptions", 2);
         ["core/x", "other", "other"].iter().for_each(|topic| post(&gateway, topic));
-        gateway.expect_log(
-            "nobody subscribes to the topic \"other\" at the bound endpoints so far, except to everything\n",
-        );
+        gateway
+            .wait_log("nobody subscribes to the topic \"other\" at the bound endpoints so far, except to everything\n");
         assert_eq!(gateway.stats()["unsubscribed"], 3, "they get it");
         let log = gateway.stop().stderr;
         assert_eq!(log.matches(&nobody_subscribes("core", "the bound endpoints")).count(), 1, "{log}");
@@ -103,7 +102,7 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
         post(&gateway, topic);
         assert_eq!(next(), topic);
     }
-    gateway.expect_log(&nobody_subscribes("late/x", &endpoint));
+    gateway.wait_log(&nobody_subscribes("late/x", &endpoint));
 
     subscribe("late/");
     is_known(&mut gateway, "2: \"core/\", \"late/\"");
@@ -115,7 +114,7 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     subscribe("");
     is_known(&mut gateway, "3: \"\", \"core/\", \"late/\"");
     post(&gateway, "other");
-    gateway.expect_log(&format!("the topic \"other\" at {endpoint} so far, except to everything\n"));
+    gateway.wait_log(&format!("the topic \"other\" at {endpoint} so far, except to everything\n"));
     let log = gateway.stop().stderr;
     assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
 }
@@ -128,14 +127,14 @@ fn sigusr1_alone_logs_the_subscriptions_escaped_and_bounded() {
         gateway.signal(Signal::USR2);
         gateway.wait_event("stats");
         gateway.stats();
-        gateway.expect_log("subscriptions at the bound endpoints: 0\n");
+        gateway.wait_log("subscriptions at the bound endpoints: 0\n");
         (0..3).for_each(|_| post(&gateway, "core/x"));
         assert_eq!(gateway.log().matches("subscriptions at").count(), 1, "no message logs them");
         let _subscriber = Subscriber::connected(&endpoint, "core/\n\x1b[2J");
         gateway.wait_count("subscriptions", 1);
-        gateway.expect_log(r#"subscriptions at the bound endpoints: 1: "core/\n\u{1b}[2J""#);
+        gateway.wait_log(r#"subscriptions at the bound endpoints: 1: "core/\n\u{1b}[2J""#);
         let _more: Vec<_> = (0..30).map(|number| Subscriber::connected(&endpoint, &format!("z{number}"))).collect();
         gateway.wait_count("subscriptions", 31);
-        gateway.expect_log(", and 11 more\n");
+        gateway.wait_log(", and 11 more\n");
     }
 }

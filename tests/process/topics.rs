@@ -63,7 +63,7 @@ fn the_check_decides_what_is_refused_and_unknown_topics_are_counted_and_logged_o
             }
         }
         if lines > 0 {
-            gateway.expect_log("\"end\" is not known");
+            gateway.wait_log("\"end\" is not known");
         }
         assert_eq!(gateway.log().matches(line).count(), lines, "{check}: {}", gateway.log());
         assert_eq!(gateway.stats()["unknown_topics"], 3, "{check}");

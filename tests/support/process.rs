@@ -197,8 +197,13 @@ impl Process {
         event(&self.wait_line(name, |line| event(line)["event"] == name))
     }
 
+    pub(crate) fn log(&self) -> String {
+        self.transcript().stderr
+    }
+
+    /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
     pub(crate) fn wait_log(&self, text: &str) -> String {
-        super::eventually(text, || Some(self.transcript().stderr).filter(|log| log.contains(text)))
+        super::eventually(text, || Some(self.log()).filter(|log| log.contains(text)))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

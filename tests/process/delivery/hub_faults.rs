@@ -104,7 +104,7 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
         let noticed = load.wait_for("503", ended, refused_as("bus-not-connected"));
         if fault == Fault::Replaced {
             replace_hub(&deployment.endpoints.publishers);
-            deployment.gateway.expect_log(&format!("are lost: {PIPE_MESSAGES} at most"));
+            deployment.gateway.wait_log(&format!("are lost: {PIPE_MESSAGES} at most"));
         }
         let what = format!("{fault:?}, 503 after {:?}", noticed - ended);
         let (answers, report) = recovered((deployment, &lateness, load), &what, &["bus-not-connected"]);

@@ -27,8 +27,11 @@ pub(crate) fn stop_within(gateway: &mut Gateway, at_most: Duration) -> (Duration
 
 #[test]
 fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
-    let means: [fn(&mut Gateway); 3] =
-        [|gateway| gateway.signal(Signal::TERM), |gateway| gateway.signal(Signal::INT), Gateway::close_stdin];
+    let means: [fn(&mut Gateway); 3] = [
+        |gateway| gateway.signal(Signal::TERM),
+        |gateway| gateway.signal(Signal::INT),
+        |gateway| gateway.close_stdin(),
+    ];
     for (ask, workers) in means.into_iter().zip(["1", "2", "2"]) {
         let (endpoints, _hub, subscriber) = start_hub_with_subscriber();
         let builder = Gateway::serve().listen(free_address()).connect(&endpoints.publishers).piped_stdin();

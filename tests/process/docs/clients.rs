@@ -208,7 +208,7 @@ impl Client {
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
         let builder = Gateway::serve().https().connect(&endpoint).token(&self.token);
-        let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).start_beside(settings);
+        let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).beside(settings).start();
         gateway.wait_event("ready");
 
         let output = self.run(script, &gateway);

@@ -32,7 +32,7 @@ fn listen_says_what_it_is_connected_to() {
         assert!(line.contains(shown), "{line}");
         let (listen, line) =
             (Process::spawn(&mut listen(endpoint.trim_end_matches(','), &[])), line.replace(shown, &endpoint));
-        wait_until(&line, || has_lines(&listen.transcript().stderr, &line));
+        wait_until(&line, || has_lines(&listen.log(), &line));
     }
     assert_eq!(lines.len(), 3);
 }
@@ -51,7 +51,7 @@ fn a_misspelt_topic_and_another_encoding_are_named() {
     // The subscription follows the handshake, and the gateway does not tell when it has arrived.
     wait_until(&hint, || {
         gateway.post(message).assert_accepted();
-        has_lines(&listen.transcript().stderr, &hint)
+        has_lines(&listen.log(), &hint)
     });
 }
 

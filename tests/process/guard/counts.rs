@@ -26,7 +26,7 @@ fn how_late_the_latest_is_told_each_accepted_message_is_counted_at_any_time_and_
             eventually("it is late", || Some(late(&mut rig)).filter(|(_, seconds)| *seconds >= 1.0));
         println!("{messages} messages wait for the latest, the oldest for {seconds} s");
         assert!((100..=200).contains(&messages), "{messages} messages wait");
-        rig.gateway.expect_log(&format!("messages wait for the subscriber {}", staller.name()));
+        rig.gateway.wait_log(&format!("messages wait for the subscriber {}", staller.name()));
         eventually("it is later", || Some(late(&mut rig)).filter(|(_, later)| *later >= seconds + 1.0));
         drop(staller);
         eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));

@@ -107,10 +107,10 @@ fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
         let mut gateway = builder.refused(refusal).start();
         let held = if refusal.argument.is_some() { HELD } else { 8 };
         let _clients: Vec<_> = (0..held).map(|_| Client::connect(gateway.address())).collect();
-        gateway.expect_log("warning: cannot accept connections for now");
+        gateway.wait_log("warning: cannot accept connections for now");
         // All descriptors that can be watched are taken now.
         let coming_back = coming_back(&endpoint);
-        gateway.expect_log("warning: the bus cannot accept");
+        gateway.wait_log("warning: the bus cannot accept");
         let error = std::io::Error::from(refusal.errno);
         let ticks = ticks(&gateway);
         drop(coming_back);

@@ -70,7 +70,7 @@ fn strangers_get_nothing_from_a_port_of_the_bus() {
         }
         for endpoint in rig.endpoints() {
             let line = format!("at {endpoint}, which does not speak ZMTP 3");
-            rig.gateway.expect_log(&line);
+            rig.gateway.wait_log(&line);
             assert_eq!(rig.gateway.log().matches(&line).count(), 1, "{}", rig.gateway.log());
         }
         rig.assert_unharmed("strangers");
@@ -88,7 +88,7 @@ fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
             let name = peer.name();
             peer.send(bytes);
             peer.read_to_end();
-            rig.gateway.expect_log(&format!("warning: the bus refuses {name}{why}"));
+            rig.gateway.wait_log(&format!("warning: the bus refuses {name}{why}"));
         };
         for (what, is) in [
             ("GET", "does not speak ZMTP 3, the protocol of ZeroMQ"),
@@ -117,7 +117,7 @@ fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
         let event = rig.gateway.wait_event("subscriber");
         assert_eq!((&event["peer"], &event["lost"]), (&broken.name().into(), &0.into()), "{event}");
         assert_eq!(event["reason"], "it breaks ZMTP 3, the protocol of ZeroMQ");
-        rig.gateway.expect_log(&format!("the bus disconnects {} at {subscribers}, which breaks", broken.name()));
+        rig.gateway.wait_log(&format!("the bus disconnects {} at {subscribers}, which breaks", broken.name()));
         rig.assert_unharmed("peers that do not fit");
     });
 }
@@ -133,7 +133,7 @@ fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {
             socket.set_plain_username(Some("user")).unwrap();
             socket.connect(&endpoint).unwrap();
             let line = format!(" at {endpoint}, which uses the security mechanism PLAIN, and only NULL is supported");
-            rig.gateway.expect_log(&line);
+            rig.gateway.wait_log(&line);
         }
         rig.assert_unharmed("peers of another mechanism");
     });

@@ -72,7 +72,7 @@ fn each_reason_is_counted() {
         "failed: the client closed the connection, perhaps for lack of trust in the certificate; give it",
         "a TLS handshake failed: the client took longer than --head-timeout",
     ] {
-        rig.gateway.expect_log(expected);
+        rig.gateway.wait_log(expected);
     }
 }
 

@@ -196,22 +196,22 @@ fn files_that_cannot_be_used_or_have_expired_are_reported_and_change_nothing() {
     let mut rig = ReloadRig::start();
     replace(&rig.files.certificate, "not a certificate");
     let fault = "no certificate in PEM form (-----BEGIN CERTIFICATE-----)";
-    rig.gateway.expect_log(&format!("{fault}; the certificate stays as it was"));
+    rig.gateway.wait_log(&format!("{fault}; the certificate stays as it was"));
     let rejected = expect_certificate(&mut rig.gateway, "rejected", &rig.files.certificate);
     assert_eq!(rejected["not_after"], FIRST_END.1, "the certificate in force ends then");
     assert!(rejected["reason"].as_str().unwrap().contains(fault), "{rejected}");
     assert!(rig.presents(&rig.pair));
     replace(&rig.files.certificate, &Pair::ec().certificate);
-    rig.gateway.expect_log("does not match");
+    rig.gateway.wait_log("does not match");
     expect_certificate(&mut rig.gateway, "rejected", &rig.files.key);
     assert!(rig.presents(&rig.pair));
     std::fs::remove_file(&rig.files.key).unwrap();
-    rig.gateway.expect_log("No such file");
+    rig.gateway.wait_log("No such file");
     assert!(rig.presents(&rig.pair));
     rig.expect_the_early_client_is_served();
     // Its owner has taken the wrong file, or the clock is wrong.
     rig.files.replace(&Pair::valid(-30, -1));
-    rig.gateway.expect_log("the certificate has expired; the certificate stays as it was");
+    rig.gateway.wait_log("the certificate has expired; the certificate stays as it was");
     assert!(rig.presents(&rig.pair));
 
     let mended = pair_until(SECOND_END);

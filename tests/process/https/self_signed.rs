@@ -93,7 +93,7 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
     other.err().expect("a refusal of another name");
     drop(gateway);
     let gateway = start(&["2001:db8::1"]);
-    gateway.expect_log("the last one does not name 2001:db8::1");
+    gateway.wait_log("the last one does not name 2001:db8::1");
     let made = std::fs::read(&certificate).unwrap();
     expect_served_as(&gateway, &["2001:db8::1", "raspberrypi.local"]);
     drop(gateway);
@@ -114,7 +114,7 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let renewed = expect_certificate(&mut gateway, "renewed", &certificate);
     assert!(renewed["not_after"].as_str() >= Some(&not_after), "{renewed}");
 
-    let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(&Pair::valid(-790, 20)));
+    let mut gateway = Gateway::serve().https().beside(settings_beside(&Pair::valid(-790, 20))).spawn();
     let [certificate, ..] = files(gateway.settings.path());
     expect_certificate(&mut gateway, "renewed", &certificate);
     gateway.wait_listening();
@@ -132,7 +132,7 @@ fn a_pair_is_renewed_while_connections_stay() {
     let now = OffsetDateTime::now_utc();
     let pair = Pair::valid_between(now - RENEWED_BEFORE, now + RENEWED_BEFORE + REMAINING);
     let builder = Gateway::serve().https().arguments(["--stats", "1"]);
-    let mut gateway = builder.start_beside(settings_beside(&pair));
+    let mut gateway = builder.beside(settings_beside(&pair)).start();
     let mut early = Connector::trusting([pair.leaf()]).client(gateway.address());
     early.exchange(&gateway.request(FINE)).assert_accepted();
     assert_eq!(early.stream().peer_certificate(), pair.leaf(), "renewed too early");
@@ -157,8 +157,8 @@ fn a_pair_is_renewed_while_connections_stay() {
     let entries = std::fs::read_dir(certificate.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     assert_same_set("files", entries, [certificate.clone(), key, authority, gateway.settings.path().into()]);
     early.exchange(&gateway.request(FINE)).assert_accepted();
-    gateway.expect_log("since the last one ends in less than 30 days");
-    gateway.expect_log("new connections get the new certificate");
+    gateway.wait_log("since the last one ends in less than 30 days");
+    gateway.wait_log("new connections get the new certificate");
     let log = gateway.log();
     assert_eq!(log.matches("new connections get the new certificate").count(), 1, "{log}");
 
@@ -194,7 +194,7 @@ fn in_read_only_directory(pair: &Pair) -> (Gateway, PathBuf) {
     let directory = settings.path().parent().unwrap().to_owned();
     let builder = unprivileged(&settings);
     set_mode(&directory, 0o555);
-    (builder.spawn_beside(settings), directory)
+    (builder.beside(settings).spawn(), directory)
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid_and_then_a_con
     let pair = Pair::valid(-790, 20);
     let (mut gateway, directory) = in_read_only_directory(&pair);
     gateway.wait_listening();
-    gateway.expect_log("cannot be renewed");
+    gateway.wait_log("cannot be renewed");
     let certificate = self_signed_certificate(&gateway);
     let rejected = expect_certificate(&mut gateway, "rejected", &certificate);
     assert!(rejected["reason"].as_str().unwrap().contains("cannot be written"), "{rejected}");
@@ -213,7 +213,7 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid_and_then_a_con
         chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     set_mode(&directory, 0o755);
-    gateway.expect_log("new connections get the new certificate");
+    gateway.wait_log("new connections get the new certificate");
     Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
     gateway.terminate();
 
@@ -233,8 +233,8 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
     let builder = unprivileged(&settings);
     chown(&key, Some(0), Some(NOBODY)).unwrap();
     set_mode(&key, 0o640);
-    let gateway = builder.start_beside(settings);
-    gateway.expect_log("open to others than its owner (mode 0640)");
+    let gateway = builder.beside(settings).start();
+    gateway.wait_log("open to others than its owner (mode 0640)");
     Connector::trusting([pair.leaf()]).assert_serves(&gateway);
     assert_eq!(mode(&key), 0o640);
 }
@@ -245,7 +245,7 @@ fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
     for (pair, is_kept) in [(Pair::valid(-1, 400), true), (Pair::valid(-800, 10), false)] {
         let settings = settings_beside(&pair);
         set_mode(&files(settings.path())[1], 0o644);
-        let log = Gateway::serve().https().start_beside(settings).stop().stderr;
+        let log = Gateway::serve().https().beside(settings).start().stop().stderr;
         assert_eq!(log.contains("and is now closed"), is_kept, "{log}");
     }
     let settings = settings_beside(&Pair::ec());
@@ -253,7 +253,7 @@ fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
     set_mode(&key, 0o644);
     std::fs::remove_file(&certificate).unwrap();
     std::fs::create_dir(&certificate).unwrap();
-    let stderr = Gateway::serve().https().spawn_beside(settings).finish(3).stderr;
+    let stderr = Gateway::serve().https().beside(settings).spawn().finish(3).stderr;
     assert!(stderr.contains("and is now closed"), "{stderr}");
 }
 
@@ -262,14 +262,14 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
     let settings = SettingsFile::absent();
     let held = File::open(settings.path().parent().unwrap()).unwrap();
     held.lock().unwrap();
-    let mut gateway = Gateway::serve().https().start_beside(settings);
+    let mut gateway = Gateway::serve().https().beside(settings).start();
     let [certificate, key, _] = files(gateway.settings.path());
     let former = Connector::trusting_file(&certificate);
     former.assert_serves(&gateway);
-    gateway.expect_log("made without the lock");
+    gateway.wait_log("made without the lock");
 
     std::fs::remove_file(key).unwrap();
-    gateway.expect_log("new connections get the new certificate");
+    gateway.wait_log("new connections get the new certificate");
     former.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
     gateway.change_token("rotated");
     let mut client = Connector::trusting_file(&certificate).client(gateway.address());

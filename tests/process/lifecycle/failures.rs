@@ -40,7 +40,7 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
 fn a_taken_port_holds_up_neither_signals_nor_settings() {
     let stopped_in_time = || {
         let (_taken, mut gateway) = enabled_at_a_taken_port();
-        gateway.expect_log("trying again for 1 s");
+        gateway.wait_log("trying again for 1 s");
         gateway.signal(Signal::TERM);
         gateway.wait_exit() == 0
     };

@@ -38,7 +38,7 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
     let (stdout, writer) = std::io::pipe().unwrap();
     let address = free_address();
     let mut gateway = Gateway::serve().listen(address).stdout(writer).spawn();
-    gateway.expect_log("listening on ");
+    gateway.wait_log("listening on ");
     drop(stdout);
     for _ in 0..3 {
         gateway.signal(Signal::USR1);
@@ -104,8 +104,8 @@ fn an_address_that_others_reach_leaves_a_warning() {
         let mut gateway = Gateway::serve().listen(address.parse().unwrap()).start();
         let text = format!("warning: {} is no loopback address: every machine that reaches it", gateway.address());
         if is_reachable {
-            gateway.expect_log(&text);
-            gateway.expect_log("whoever is on the way can read it in plain http");
+            gateway.wait_log(&text);
+            gateway.wait_log("whoever is on the way can read it in plain http");
         }
         assert_eq!(gateway.stop().stderr.contains("loopback"), is_reachable);
     }

@@ -116,7 +116,7 @@ fn a_parent_that_reads_late_gets_the_last_state_of_everything() {
     }
     gateway.settings.write(BROKEN);
     gateway.signal(Signal::HUP);
-    gateway.expect_log("the last good settings stay in force");
+    gateway.wait_log("the last good settings stay in force");
 
     let begun = late.read_until(|events| events.contains("\"rejected\""));
     gateway.signal(Signal::TERM);
@@ -133,17 +133,17 @@ fn a_parent_that_reads_late_gets_the_last_state_of_everything() {
 #[test]
 fn each_line_begins_with_its_level() {
     let mut gateway = Gateway::serve().arguments(["--connect", "ipc:///nonexistent/hub"]).start();
-    gateway.expect_log("info: listening on ");
+    gateway.wait_log("info: listening on ");
     // `kill -USR1` needs it.
-    gateway.expect_log(&format!(", as process {}\n", gateway.id()));
+    gateway.wait_log(&format!(", as process {}\n", gateway.id()));
     // The file is made with the mode of others.
-    gateway.expect_log("warning: ");
-    gateway.expect_log("warning: not connected to ipc:///nonexistent/hub: ");
+    gateway.wait_log("warning: ");
+    gateway.wait_log("warning: not connected to ipc:///nonexistent/hub: ");
     gateway.settings.write("TOKEN = ");
     gateway.wait_settings("rejected");
     gateway.settings.write("\n");
     gateway.wait_event("disabled");
-    gateway.expect_log("info: to switch the API on: ");
+    gateway.wait_log("info: to switch the API on: ");
     let log = gateway.log();
     let rejected = log.lines().find(|line| line.contains("the last good settings stay in force")).unwrap();
     assert!(rejected.starts_with("warning: "), "{log}");
@@ -154,7 +154,7 @@ fn each_line_begins_with_its_level() {
 #[test]
 fn log_time_is_before_the_level() {
     let mut gateway = Gateway::serve().arguments(["--log-time"]).start();
-    gateway.expect_log("listening on ");
+    gateway.wait_log("listening on ");
     let log = gateway.stop().stderr;
     let pattern = log.replace(|c: char| c.is_ascii_digit(), "0");
     assert!(pattern.lines().all(|line| line.starts_with("0000-00-00T00:00:00.000Z ")), "{log}");
@@ -167,7 +167,7 @@ fn a_terminal_gets_the_log_and_no_events() {
         let terminal = Terminal::open();
         let builder = Gateway::serve().arguments(has_events.then_some("--events"));
         let mut gateway = builder.stdout(terminal.stream()).spawn();
-        gateway.expect_log("info: listening on ");
+        gateway.wait_log("info: listening on ");
         gateway.signal(Signal::TERM);
         let log = gateway.finish(0).stderr;
         assert!(log.starts_with("info: ") || log.starts_with("warning: "), "{log}");

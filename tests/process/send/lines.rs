@@ -121,7 +121,7 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut send = Process::spawn(send_to(&gateway, "http").stdin(reader));
     writer.write_all(lines(100).as_bytes()).unwrap();
-    wait_until("it is announced", || send.transcript().stderr.contains("503 bus-not-connected"));
+    wait_until("it is announced", || send.log().contains("503 bus-not-connected"));
     let subscriber = Subscriber::bound_with(directory, text);
     (1..=100).for_each(|number| assert_eq!(subscriber.next(), numbered(number)));
     drop(writer);

@@ -56,7 +56,7 @@ fn every_answer_has_a_date_and_wrong_tokens_are_logged_once_a_minute() {
     for _ in 0..10 {
         std::thread::sleep(Duration::from_millis(150));
         assert_eq!(fixture.client().exchange(&wrong).status, 401);
-        fixture.gateway.expect_log("answered 401");
+        fixture.gateway.wait_log("answered 401");
     }
     assert_eq!(fixture.gateway.log().matches("answered 401").count(), 1, "{}", fixture.gateway.log());
 }

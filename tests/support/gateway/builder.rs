@@ -16,6 +16,7 @@ use crate::support::settings_file::{SettingsFile, enabled, token};
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
 pub(crate) struct Builder {
+    file: SettingsFile,
     settings: Option<String>,
     by_default_path: bool,
     token: String,
@@ -36,6 +37,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         let token = token("of-the-test");
         Self {
+            file: SettingsFile::absent(),
             settings: Some(enabled(&token)),
             by_default_path: false,
             token,
@@ -55,6 +57,12 @@ impl Builder {
 
     pub(crate) fn settings(mut self, text: &str) -> Self {
         self.settings = Some(text.to_owned());
+        self
+    }
+
+    /// Takes these settings and their directory, instead of those of its own.
+    pub(crate) fn beside(mut self, file: SettingsFile) -> Self {
+        self.file = file;
         self
     }
 
@@ -167,16 +175,12 @@ impl Builder {
         self
     }
 
+    /// Starts the gateway and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
-        self.spawn_beside(SettingsFile::absent())
-    }
-
-    /// Starts the gateway with the directory of these settings and waits for nothing.
-    pub(crate) fn spawn_beside(self, settings: SettingsFile) -> Gateway {
         if let Some(text) = &self.settings {
-            settings.write(text);
+            self.file.write(text);
         }
-        let mut command = self.command(&settings);
+        let mut command = self.command();
         command.stdin(self.stdin);
         let spawn = || Process::spawn_with_streams(&mut command, self.stdout, self.stderr);
         let process = match self.refusal {
@@ -184,25 +188,21 @@ impl Builder {
             Some(refusal) => refusal.during(spawn),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
+        let (settings, token, scheme, expected_io) = (self.file, self.token, self.scheme, self.expected_io);
         Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
     /// Starts the gateway and waits until it accepts requests.
     pub(crate) fn start(self) -> Gateway {
-        self.start_beside(SettingsFile::absent())
+        let mut gateway = self.spawn();
+        gateway.wait_listening();
+        gateway
     }
 
     /// Starts the gateway, which the settings must disable, and waits until it says so.
     pub(crate) fn start_disabled(self) -> Gateway {
         let mut gateway = self.spawn();
         gateway.wait_event("disabled");
-        gateway
-    }
-
-    pub(crate) fn start_beside(self, settings: SettingsFile) -> Gateway {
-        let mut gateway = self.spawn_beside(settings);
-        gateway.wait_listening();
         gateway
     }
 
@@ -228,7 +228,8 @@ impl Builder {
         output.stderr
     }
 
-    fn command(&self, settings: &SettingsFile) -> Command {
+    fn command(&self) -> Command {
+        let settings = &self.file;
         let mut command = match self.user {
             None => binary(),
             Some(id) => {

@@ -5,6 +5,7 @@ mod builder;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -46,10 +47,6 @@ pub(crate) struct Stopped {
 impl Gateway {
     pub(crate) fn serve() -> Builder {
         Builder::new()
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Returns the first event that `wanted` accepts among those that the test has not waited for. The others stay,
@@ -170,10 +167,6 @@ impl Gateway {
         self.client().exchange(&self.request(body))
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.process.signal(signal);
-    }
-
     /// Sends SIGUSR1 and returns the `stats` event.
     pub(crate) fn stats(&mut self) -> Value {
         self.signal(Signal::USR1);
@@ -188,23 +181,6 @@ impl Gateway {
     /// Waits until the count of this name has this value, and returns all counts then.
     pub(crate) fn wait_count(&mut self, name: &str, wanted: usize) -> Value {
         eventually(&format!("{name}: {wanted}"), || Some(self.stats()).filter(|stats| stats[name] == wanted))
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.process.transcript().stderr
-    }
-
-    /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
-    pub(crate) fn expect_log(&self, text: &str) {
-        self.process.wait_log(text);
-    }
-
-    pub(crate) fn close_stdin(&mut self) {
-        self.process.close_stdin();
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.process.is_running()
     }
 
     /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
@@ -226,11 +202,6 @@ impl Gateway {
     pub(crate) fn wait_exit(&mut self) -> i32 {
         let status = self.process.wait_exit();
         status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
-    }
-
-    /// Waits until it ends by itself with this status, and returns all that it has written.
-    pub(crate) fn finish(&mut self, status: i32) -> Transcript {
-        self.process.finish(status)
     }
 
     /// Sends SIGTERM and waits until the drain has begun: nothing listens any more.
@@ -266,16 +237,25 @@ impl Gateway {
         assert!(is_event(&last, "stopped"), "the last line is {last}");
         (written, last)
     }
+}
 
-    /// Ends it if it still runs, and returns all that it has written.
-    pub(crate) fn end(&mut self) -> Transcript {
-        self.process.end()
+impl Deref for Gateway {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Gateway {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let output = self.process.end();
+        let output = self.end();
         // A second panic would abort the run and hide the first.
         if !std::thread::panicking() {
             assert_output(&output);
