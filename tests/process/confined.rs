@@ -2,96 +2,69 @@
 //! what is mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and
 //! where there are no watches on files, as on a desktop whose inotify instances are used up.
 
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, kill_process};
-use tempfile::TempDir;
 
 use crate::settings::status_with;
+use crate::support::process::can_mount;
 use crate::support::*;
 
-/// Makes a read-only view of the file system at `$ROOT`, and mounts `$SOURCE` at `$TARGET` in it, to be written.
-const READ_ONLY_ROOT: &str = r#"
+/// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
+/// mounted at `$TARGET`, to be written.
+const CONTAINER: &str = r#"exec unshare --user --map-root-user --mount --pid --fork --kill-child sh -c '
     mount --rbind / "$ROOT" && mount -o remount,bind,ro "$ROOT" && mount --bind "$SOURCE" "$ROOT$TARGET" &&
-    ! test -w "$ROOT/etc" && exec chroot "$ROOT" "$@""#;
+    ! test -w "$ROOT/etc" && exec chroot "$ROOT" "$@"' sh "$@""#;
 
-/// A gateway in namespaces of its own, in which it is process 1.
-struct Container {
-    /// `unshare`, the parent of the gateway.
-    process: Process,
-    address: SocketAddr,
-    _directories: [TempDir; 2],
-}
-
-impl Container {
-    /// Starts a gateway with the folder of the settings mounted, or only the file. It can write to nothing else.
-    fn start(settings: &SettingsFile, mounts_folder: bool) -> Self {
-        let [root, config] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let inside = config.path().join("user_settings.py");
-        let (source, target) = if mounts_folder {
-            (settings.path().parent().unwrap(), config.path())
-        } else {
-            std::fs::write(&inside, "").unwrap();
-            (settings.path(), inside.as_path())
-        };
-        let mut command = in_namespaces();
-        command.args(["-c", READ_ONLY_ROOT, "sh"]).arg(binary().get_program());
-        command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--bind", "tcp://127.0.0.1:*", "--io", io_mode()]);
-        command.arg("--settings").arg(&inside);
-        command.env("ROOT", root.path()).env("SOURCE", source).env("TARGET", target);
-        let process = Process::spawn(&mut command);
-        let listening = process.wait_event("listening");
-        assert_eq!(listening["pid"], 1);
-        let url = listening["url"].as_str().unwrap();
-        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().parse().unwrap();
-        Self { process, address, _directories: [root, config] }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let parent = self.process.id();
-        let children = eventually("the process has a child", || {
-            let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-            (!children.is_empty()).then_some(children)
-        });
-        kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
-    }
-}
-
-fn in_namespaces() -> Command {
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "sh"]);
-    command.stdin(Stdio::null());
-    command
+/// Sends a signal to the gateway in a container, whose parent is `unshare`.
+fn signal_in_container(container: &Gateway, signal: Signal) {
+    let parent = container.id();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
 }
 
 /// A file that is mounted alone stays the old one when it is replaced: this is why the documents say that the folder is
 /// to be mounted.
 #[test]
 fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
-    let probe = in_namespaces().args(["-c", "mount --bind /etc /etc"]).stderr(Stdio::null()).status();
-    if !probe.is_ok_and(|status| status.success()) {
+    if !can_mount() {
         return skip("a read-only root cannot be made here: this needs `unshare`");
     }
     for mounts_folder in [true, false] {
         let settings = enabled_settings("first");
-        let mut container = Container::start(&settings, mounts_folder);
-        let address = container.address;
+        let [root, config] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let folder = config.path().join("adapter");
+        std::fs::create_dir(&folder).unwrap();
+        let (source, target) = if mounts_folder {
+            (settings.path().parent().unwrap(), folder)
+        } else {
+            let file = folder.join("user_settings.py");
+            std::fs::write(&file, "").unwrap();
+            (settings.path(), file)
+        };
+        let [root, config, source, target] = [root.path(), config.path(), source, &target].map(Path::display);
+        let script =
+            format!("export ROOT={root} XDG_CONFIG_HOME={config} SOURCE={source} TARGET={target}; {CONTAINER}");
+        let builder = Gateway::serve().no_settings().settings_by_default_path().bind("tcp://127.0.0.1:*");
+        let mut gateway = builder.after(&script).beside(settings).spawn();
+        let listening = gateway.wait_event("listening");
+        assert_eq!(listening["pid"], 1);
+        let address = listening["url"].as_str().unwrap().split('/').nth(2).unwrap().parse().unwrap();
         let status = |name| status_with(&mut Client::connect(address), &token(name));
         assert_eq!(status("first"), 200);
-        settings.write(&enabled(&token("second")));
+        gateway.settings.write(&enabled(&token("second")));
         let statuses = if mounts_folder {
-            assert_eq!(container.process.wait_event("settings")["state"], "reloaded");
+            gateway.wait_settings("reloaded");
             (401, 200)
         } else {
-            container.signal(Signal::HUP);
-            container.process.wait_event("settings");
+            signal_in_container(&gateway, Signal::HUP);
+            gateway.wait_event("settings");
             (200, 401)
         };
         assert_eq!((status("first"), status("second")), statuses);
-        container.signal(Signal::TERM);
-        assert!(container.process.finish(0).stdout.contains("\"stopped\""));
+        signal_in_container(&gateway, Signal::TERM);
+        gateway.expect_stopped();
     }
 }
 

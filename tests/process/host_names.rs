@@ -4,6 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use crate::bus::wait_reason;
+use crate::support::process::can_mount;
 use crate::support::*;
 
 /// A name that only a name server could know.
@@ -11,8 +12,7 @@ const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
 /// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
 fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path)) {
-    let mount = ["unshare", "--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"];
-    if !succeeds(&mount) {
+    if !can_mount() {
         return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
     }
     let (_directory, file) = temporary_path("file");

@@ -110,6 +110,11 @@ pub(crate) fn succeeds(words: &[impl AsRef<str>]) -> bool {
     command(words).output().is_ok_and(|output| output.status.success())
 }
 
+/// Returns whether a process may have mounts of its own.
+pub(crate) fn can_mount() -> bool {
+    succeeds(&["unshare", "--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"])
+}
+
 /// Runs a command that ends by itself with this status, and returns its output.
 pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32) -> Transcript {
     Process::spawn(binary().args(arguments)).finish(status)

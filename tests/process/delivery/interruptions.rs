@@ -1,7 +1,7 @@
 //! A subscriber, a hub or the network between stops for a while. Requests are refused meanwhile, memory stays bounded,
 //! and nothing is lost.
 
-use std::process::Command;
+use std::net::TcpListener;
 
 use super::hub_process::{Deployment, HubEndpoints, start_hub_by, wait_open};
 use crate::support::report::{post_last, take_until};
@@ -82,60 +82,26 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     lateness.assert_took(served, Duration::from_secs(5));
 }
 
-/// The network namespace of the process with this number, connected to the outer one by a pair of interfaces. Drop
-/// removes it.
-struct Namespace(u32);
-
-/// The interfaces have addresses of 198.18.0.0/15, which is reserved for tests (RFC 2544).
-const MAKE_NAMESPACE: &str = "ip netns add $name && ip link add gwo$id type veth peer name gwi$id netns $name &&
-    ip addr add $network.1/24 dev gwo$id && ip -n $name addr add $network.2/24 dev gwi$id &&
-    ip link set gwo$id up && ip -n $name link set gwi$id up";
-
-impl Namespace {
-    /// Makes a namespace. Returns `None` where this is not allowed or `ip` is not installed.
-    fn new() -> Option<Self> {
-        let namespace = Self(std::process::id());
-        namespace.run(MAKE_NAMESPACE).then_some(namespace)
-    }
-
-    fn name(&self) -> String {
-        format!("gateway-test-{}", self.0)
-    }
-
-    fn network(&self) -> String {
-        format!("198.18.{}", self.0 % 256)
-    }
-
-    /// Runs a script that knows this namespace. Returns whether it succeeded.
-    fn run(&self, script: &str) -> bool {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script]).env("id", self.0.to_string());
-        shell.env("name", self.name()).env("network", self.network());
-        shell.output().is_ok_and(|output| output.status.success())
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        self.run("ip link delete gwo$id; ip netns delete $name");
-    }
-}
-
-/// Most interruptions are shorter than the time after which the kernel ends a connection.
+/// Most interruptions are shorter than the time after which the kernel ends a connection. Hub and gateway have a network
+/// of their own. Others reach the gateway by a socket from outside, and the hub by a socket file.
 #[test]
 fn a_short_interruption_of_the_network_loses_nothing() {
-    let Some(namespace) = Namespace::new() else {
-        return skip("no network namespace can be made here: this needs root and `ip`");
-    };
-    // Subscribers connect through a socket file, which the interruption does not affect.
+    let network = ["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
+    if !succeeds(&["unshare"].into_iter().chain(network).chain(["true"]).collect::<Vec<_>>()) {
+        return skip("no network can be made here: this needs `unshare` and `ip`");
+    }
     let (_directory, subscribers) = temporary_endpoint();
-    let endpoints = HubEndpoints { publishers: format!("tcp://{}.2:16130", namespace.network()), subscribers };
-    let hub = start_hub_by("ip", &["netns", "exec", &namespace.name()], &endpoints);
+    let endpoints = HubEndpoints { publishers: "tcp://127.0.0.1:16130".to_owned(), subscribers };
+    let hub = start_hub_by("unshare", &network, &endpoints);
     let subscriber = Subscriber::connected(&endpoints.subscribers, "");
     wait_open(&hub);
-    let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start_connected();
+    let enter = format!("nsenter --target {} --user --preserve-credentials --net", hub.id());
+    let outside = TcpListener::bind(ANY_PORT).unwrap();
+    let builder = Gateway::serve().inherit(&outside).connect(&endpoints.publishers).arguments(["--queue", "500"]);
+    let gateway =
+        builder.after(&format!("exec {enter} sh -c 'exec 3<&0 </dev/null \"$@\"' sh \"$@\"")).start_connected();
     let load = (Load::on(&gateway, 3, 4_000), 1_000);
-    let down = || assert!(namespace.run("ip -n $name link set gwi$id down"));
-    let up = || assert!(namespace.run("ip -n $name link set gwi$id up"));
+    let set = |state| assert!(succeeds(&format!("{enter} ip link set lo {state}").split(' ').collect::<Vec<_>>()));
+    let (down, up) = (|| set("down"), || set("up"));
     assert_nothing_is_lost("network interrupted", &gateway, load, || subscriber.next(), [&down, &up]);
 }
