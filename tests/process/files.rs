@@ -221,17 +221,6 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
     }
 }
 
-#[test]
-fn a_start_that_fails_leaves_no_socket_behind() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (_directory, socket) = temporary_path("socket");
-    let endpoint = format!("tcp://{}", taken.local_addr().unwrap());
-    for _ in 0..10 {
-        let reason = Gateway::serve().listen_at(&socket).bind(&endpoint).fail(3);
-        assert!(reason.contains("in use") && !socket.exists(), "{reason}");
-    }
-}
-
 /// Where the address is taken for longer than the gateway tries again, it ends. This test is to come before that.
 #[test]
 fn settings_that_are_switched_off_while_the_port_is_taken_are_the_last_reason() {

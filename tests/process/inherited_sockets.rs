@@ -228,25 +228,6 @@ fn connections_are_limited() {
     }
 }
 
-#[test]
-fn connections_leave_no_descriptor() {
-    for shared in Shared::both() {
-        let gateway = Gateway::serve().inherit(&shared.descriptor()).start();
-        let descriptors = || descriptors(gateway.id());
-        shared.connect().exchange(&gateway.request(FINE)).assert_accepted();
-        let before = descriptors();
-        for number in 0..200 {
-            let mut client = shared.connect();
-            match number % 3 {
-                0 => client.exchange(&gateway.request(FINE)).assert_accepted(),
-                1 => client.send("POST /api/mess"),
-                _ => {}
-            }
-        }
-        wait_until("the descriptors are closed", || descriptors() <= before);
-    }
-}
-
 fn start(shared: &Shared, bus: &Subscriber) -> Gateway {
     let builder = Gateway::serve().inherit(&shared.descriptor()).connect(bus.endpoint());
     builder.arguments(LONG_DRAIN).start_ready()

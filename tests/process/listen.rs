@@ -79,14 +79,6 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
     }
 }
 
-#[test]
-fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
-    let (mut listen, publisher) = subscribed(&[]);
-    publisher.send_multipart(["anything", "{}"], 0).unwrap();
-    assert_eq!(listen.next_line().as_deref(), Some("anything\t{}\n"));
-    listen.stop(Signal::INT);
-}
-
 /// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print`
 /// have each of them.
 #[test]
