@@ -52,22 +52,21 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// An address with its port, or a name with its port, which stands for every address of the name.
+/// `127.0.0.1:12358`, `[::1]:12358`, or a name with its port, such as `localhost:12358`, which stands for every address
+/// of the name. In `[fe80::1%eth0]:12358`, the system tells the number of the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TcpAddress {
-    /// `127.0.0.1:12358` or `[::1]:12358`
-    Address(SocketAddr),
-    /// `localhost:12358`, or `[fe80::1%eth0]:12358`, whose number of the interface the system tells.
-    #[expect(missing_docs, reason = "the names say it")]
-    Name { host: String, port: u16 },
+#[expect(missing_docs, reason = "the names say it")]
+pub struct TcpAddress {
+    pub host: String,
+    pub port: u16,
 }
 
 impl TcpAddress {
     /// Returns the addresses, at least one, without repetitions.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        match self {
-            Self::Address(address) => Ok(vec![*address]),
-            Self::Name { host, port } => look_up_in_time(host.trim_matches(['[', ']']), *port),
+        match self.to_string().parse() {
+            Ok(address) => Ok(vec![address]),
+            Err(_) => look_up_in_time(self.host.trim_matches(['[', ']']), self.port),
         }
     }
 }
@@ -76,15 +75,10 @@ impl FromStr for TcpAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
-        }
         let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
         let port = digits(port).ok_or("the port is not a number up to 65535")?;
-        if !is_host_name(host) && !has_zone(host) {
-            return Err("neither an address nor a name with a port");
-        }
-        Ok(Self::Name { host: host.into(), port })
+        let is_host = is_host_name(host) || has_zone(host) || text.parse::<SocketAddr>().is_ok();
+        is_host.then(|| Self { host: host.into(), port }).ok_or("neither an address nor a name with a port")
     }
 }
 
@@ -111,10 +105,7 @@ fn has_zone(text: &str) -> bool {
 
 impl fmt::Display for TcpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
-        }
+        write!(f, "{}:{}", self.host, self.port)
     }
 }
 
@@ -125,13 +116,14 @@ mod tests {
     #[test]
     fn addresses_and_names_are_told_apart() {
         for text in ["127.0.0.1:80", "[::1]:0", "0.0.0.0:65535", "[fe80::1%2]:80"] {
-            assert!(matches!(text.parse(), Ok(TcpAddress::Address(_))), "{text}");
+            let address: TcpAddress = text.parse().unwrap();
+            assert_eq!(address.resolve().unwrap(), [text.parse().unwrap()]);
         }
         for text in
             ["localhost:12358", "a.example.org:1", "a.example.org.:1", "host_1:80", "x-1.0x:80", "[fe80::1%eth0]:80"]
         {
             let parsed: ListenAddress = text.parse().unwrap();
-            assert!(matches!(parsed, ListenAddress::Tcp(TcpAddress::Name { .. })), "{text}");
+            assert!(matches!(parsed, ListenAddress::Tcp(_)) && text.parse::<SocketAddr>().is_err(), "{text}");
             assert_eq!(parsed.to_string(), text);
         }
     }

@@ -61,9 +61,9 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is
 /// used if a default port is taken. It ends with its terminal, as it has no settings to read again.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
-    let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
+    let default_address = TcpAddress { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT };
     let serve = ServeArguments {
-        listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(TcpAddress::Address(default_address)))],
+        listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(default_address))],
         hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,

@@ -102,13 +102,10 @@ impl Destination {
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
         let with_port = format!("{authority}{}", if has_port { "" } else { usual_port });
         let address: TcpAddress = with_port.parse().map_err(|_| NO_ADDRESS)?;
-        let (host, port) = match &address {
-            TcpAddress::Address(address) => (address.ip().to_string(), address.port()),
-            TcpAddress::Name { host, port } => (without_zone(host).trim_matches(['[', ']']).to_owned(), *port),
-        };
-        if port == 0 {
+        if address.port == 0 {
             return Err(NO_ADDRESS);
         }
+        let host = without_zone(&address.host).trim_matches(['[', ']']).to_owned();
         Ok(Self {
             address: Address::Tcp(address),
             tls_name: Some(host).filter(|_| scheme == "https"),
@@ -369,11 +366,7 @@ mod tests {
             let destination = Destination::of_url(url, PathBuf::new()).unwrap();
             assert_eq!((destination.name.as_str(), destination.target.as_str()), (name, target));
             let Address::Tcp(address) = destination.address else { panic!("{url}") };
-            let found = match address {
-                TcpAddress::Address(address) => address.port(),
-                TcpAddress::Name { port, .. } => port,
-            };
-            assert_eq!(found, port, "{url}");
+            assert_eq!(address.port, port, "{url}");
         }
     }
 
