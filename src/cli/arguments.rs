@@ -7,9 +7,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::listen_address::ListenAddress;
-use super::values::{
-    Colour, check, colour, count, encoding, io, origin, seconds, seconds_or_never, size, some, vocabulary,
-};
+use super::values::{Colour, count, origin, seconds, seconds_or_never};
 use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::sys::Io;
@@ -92,7 +90,7 @@ pub struct ServeArguments {
     pub plain: bool,
     /// check known topics field by field, or refuse all others too, or check the envelope alone:
     /// known|strict|envelope (default: known)
-    #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
+    #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
     /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it,
     /// null or file:// for pages from files (default: *)
@@ -129,11 +127,11 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "url")]
     pub hub_subscribers: Option<String>,
     /// how payloads are published: json|msgpack, where json keeps the bytes as they came (default: json)
-    #[argh(option, arg_name = "how", default = "Encoding::Json", from_str_fn(encoding))]
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
     /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
     /// (default: as-sent)
-    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent", from_str_fn(vocabulary))]
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
     pub vocabulary: Vocabulary,
     /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
     #[argh(option, arg_name = "pem")]
@@ -149,19 +147,19 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "name")]
     pub cert_name: Vec<CertificateName>,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
-    #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
+    #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "NonZero::<usize>::MIN", from_str_fn(some::<MAX_WORKERS>))]
+    #[argh(option, arg_name = "n", default = "NonZero::<usize>::MIN", from_str_fn(count::<MAX_WORKERS, _>))]
     pub workers: NonZero<usize>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<MAX_BODY_BYTES>))]
+    #[argh(option, long = "max-body", arg_name = "bytes", default = "Limits::DEFAULT.body_bytes", from_str_fn(count::<MAX_BODY_BYTES, _>))]
     pub body_bytes: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(size::<MAX_HEAD_BYTES>))]
+    #[argh(option, long = "max-head", arg_name = "bytes", default = "Limits::DEFAULT.head_bytes", from_str_fn(count::<MAX_HEAD_BYTES, _>))]
     pub head_bytes: usize,
     /// most connections open at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "10_000", from_str_fn(count::<MAX_CONNECTIONS>))]
+    #[argh(option, arg_name = "n", default = "10_000", from_str_fn(count::<MAX_CONNECTIONS, _>))]
     pub max_connections: u64,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(
@@ -169,7 +167,7 @@ pub struct ServeArguments {
         long = "max-buffered",
         arg_name = "bytes",
         default = "Limits::DEFAULT.buffered_bytes",
-        from_str_fn(size::<MAX_BUFFERED_BYTES>)
+        from_str_fn(count::<MAX_BUFFERED_BYTES, _>)
     )]
     pub buffered_bytes: usize,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
@@ -188,7 +186,7 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "s", default = "Duration::from_secs(5)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
     /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
-    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(some::<MAX_QUEUE_MESSAGES>))]
+    #[argh(option, long = "queue", arg_name = "n", default = "Limits::DEFAULT.queue_messages", from_str_fn(count::<MAX_QUEUE_MESSAGES, _>))]
     pub queue_messages: NonZero<usize>,
     /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it;
     /// then that subscriber is disconnected; 0 is never (default: 120)
@@ -216,14 +214,14 @@ pub struct DemoArguments {
     pub plain: bool,
     /// check known topics field by field, or refuse all others too, or check the envelope alone:
     /// known|strict|envelope (default: known)
-    #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
+    #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
     /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
     /// (default: as-sent)
-    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent", from_str_fn(vocabulary))]
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
     pub vocabulary: Vocabulary,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto)
-    #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
+    #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
 }
 
@@ -238,16 +236,16 @@ pub struct ListenArguments {
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
     /// how payloads are encoded: json|msgpack (default: json)
-    #[argh(option, arg_name = "how", default = "Encoding::Json", from_str_fn(encoding))]
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
     /// indent the payloads, one member a line
     #[argh(switch)]
     pub pretty: bool,
     /// print in colours: auto|always|never (default: auto, which is on a terminal, unless NO_COLOR is set)
-    #[argh(option, arg_name = "when", default = "Colour::Auto", from_str_fn(colour))]
+    #[argh(option, arg_name = "when", default = "Colour::Auto")]
     pub color: Colour,
     /// exit after this number of messages (default: never)
-    #[argh(option, arg_name = "n", from_str_fn(count::<{ u64::MAX }>))]
+    #[argh(option, arg_name = "n", from_str_fn(count::<{ u64::MAX }, _>))]
     pub count: Option<u64>,
     /// seconds from the start on in which the messages of --count must come, one without it; exit status 1 if they do
     /// not (default: any time)

@@ -1,31 +1,20 @@
-//! What an option takes: how a word becomes a number, a time or a choice.
+//! What an option takes: how a word becomes a number, a time, an origin or a choice.
 
 use std::net::Ipv6Addr;
-use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::message::{Check, Encoding, Vocabulary};
-use crate::sys::Io;
+use argh::FromArgValue;
 
 /// Returns a number that is written in digits alone. `from_str` would also accept `+5`.
 pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns a whole number from 1 to `MAX`.
-pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {
-    digits(text).filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
-}
-
-/// Returns a [`count`] of what is held in memory.
-pub(super) fn size<const MAX: u64>(text: &str) -> Result<usize, String> {
-    Ok(usize::try_from(count::<MAX>(text)?).unwrap_or(usize::MAX))
-}
-
-/// Returns a number of what is needed once at least.
-pub(super) fn some<const MAX: u64>(text: &str) -> Result<NonZero<usize>, String> {
-    Ok(NonZero::new(size::<MAX>(text)?).unwrap_or(NonZero::<usize>::MIN))
+/// Returns a whole number from 1 to `MAX`, if its type has it.
+pub(super) fn count<const MAX: u64, T: FromStr>(text: &str) -> Result<T, String> {
+    let is_in_range = digits(text).is_some_and(|count| (1..=MAX).contains(&count));
+    text.parse().ok().filter(|_| is_in_range).ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
 }
 
 /// Returns a time in seconds, from a millisecond to a day. Fractions are allowed.
@@ -74,38 +63,11 @@ fn is_origin(text: &str) -> bool {
 }
 
 /// When `listen` prints in colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, FromArgValue, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Colour {
     /// On a terminal, unless the environment forbids it.
     Auto,
     Always,
     Never,
-}
-
-fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    choices.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(known, _)| *known).collect();
-        format!("it is none of {}", names.join(", "))
-    })
-}
-
-pub(super) fn check(text: &str) -> Result<Check, String> {
-    choose(text, &[("known", Check::Known), ("strict", Check::Strict), ("envelope", Check::Envelope)])
-}
-
-pub(super) fn encoding(text: &str) -> Result<Encoding, String> {
-    choose(text, &[("json", Encoding::Json), ("msgpack", Encoding::Msgpack)])
-}
-
-pub(super) fn vocabulary(text: &str) -> Result<Vocabulary, String> {
-    choose(text, &[("as-sent", Vocabulary::AsSent), ("older", Vocabulary::Older), ("newer", Vocabulary::Newer)])
-}
-
-pub(super) fn io(text: &str) -> Result<Io, String> {
-    choose(text, &[("auto", Io::Auto), ("uring", Io::Uring), ("epoll", Io::Epoll)])
-}
-
-pub(super) fn colour(text: &str) -> Result<Colour, String> {
-    choose(text, &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)])
 }

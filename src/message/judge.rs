@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use argh::FromArgValue;
+
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given, REPEATED};
 use super::json::JsonString;
@@ -63,7 +65,7 @@ impl RenamedKey {
 }
 
 /// How much of a message is checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, FromArgValue, PartialEq, Eq)]
 pub enum Check {
     /// The topic, the payload, and its fields where the topic has a schema.
     #[default]
@@ -84,7 +86,7 @@ pub struct Rules {
 }
 
 /// How payloads are published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, FromArgValue, PartialEq, Eq)]
 pub enum Encoding {
     /// As the bytes that were received.
     #[default]

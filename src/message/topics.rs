@@ -1,5 +1,7 @@
 //! The known topics: what the payload of each must hold, and how the other vocabulary writes it.
 
+use argh::FromArgValue;
+
 use self::Vocabulary::{Newer, Older};
 use super::fields::Field;
 use super::mistyped;
@@ -18,10 +20,11 @@ pub struct Schema {
 }
 
 /// In which vocabulary messages of the known topics are published. Vocabularies differ in names alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, FromArgValue, PartialEq, Eq)]
 pub enum Vocabulary {
     /// In the one that they were sent in.
     #[default]
+    #[argh(name = "as-sent")]
     AsSent,
     /// In the older one, which names nodes.
     Older,

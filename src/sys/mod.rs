@@ -4,6 +4,7 @@ use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use argh::FromArgValue;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
@@ -42,7 +43,7 @@ pub(crate) fn registered(descriptor: OwnedFd, interest: Interest) -> io::Result<
 }
 
 /// How sockets are waited for (`--io`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, FromArgValue, PartialEq, Eq)]
 pub enum Io {
     /// io_uring where it is available, else epoll.
     Auto,
