@@ -1,7 +1,8 @@
 //! Lines as `listen` prints them, and the contents of the requests that they become.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use serde::de::IgnoredAny;
 
@@ -59,49 +60,41 @@ fn character(escape: &str) -> Option<(char, usize)> {
 
 pub(super) struct Lines {
     pub(super) file: File,
-    buffer: Vec<u8>,
-    /// Where in `buffer` the next line begins, and up to where no line ends.
-    start: usize,
-    searched: usize,
+    /// Those that have been read whole and not been taken, without their ends.
+    whole: VecDeque<Vec<u8>>,
+    /// The beginning of the line behind them.
+    begun: Vec<u8>,
     /// Whether nothing more is to be read.
     pub(super) has_ended: bool,
 }
 
 impl Lines {
     pub(super) fn of(file: File) -> Self {
-        Self { file, buffer: Vec::new(), start: 0, searched: 0, has_ended: false }
+        Self { file, whole: VecDeque::new(), begun: Vec::new(), has_ended: false }
     }
 
     /// Returns the next line without its end, if it has been read whole. The last line may have no end.
-    pub(super) fn next(&mut self) -> Option<&[u8]> {
-        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
-        let Some(length) = memchr::memchr(b'\n', unsearched) else {
-            self.searched = self.buffer.len();
-            if !self.has_ended {
-                return None;
-            }
-            let start = std::mem::replace(&mut self.start, self.searched);
-            return self.buffer.get(start..).filter(|line| !line.is_empty());
-        };
-        let end = self.searched + length;
-        let start = std::mem::replace(&mut self.start, end + 1);
-        self.searched = self.start;
-        self.buffer.get(start..end)
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        self.whole.pop_front()
     }
 
-    /// Reads once. Call it when [`Self::next`] has returned nothing.
+    /// Reads once.
     pub(super) fn read(&mut self) -> io::Result<()> {
-        self.buffer.drain(..self.start);
-        self.searched -= self.start;
-        self.start = 0;
-        let before = self.buffer.len();
-        if before > MAX_LINE_BYTES {
+        if self.begun.len() > MAX_LINE_BYTES {
             return Err(io::Error::other("a line is longer than 64 MiB"));
         }
-        self.buffer.resize(before + READ_BYTES, 0);
-        let length = self.file.read(self.buffer.get_mut(before..).unwrap_or_default());
-        self.buffer.truncate(before + *length.as_ref().unwrap_or(&0));
-        self.has_ended = length? == 0;
+        let mut bytes = [0; READ_BYTES];
+        let length = self.file.read(&mut bytes)?;
+        self.has_ended = length == 0;
+        let mut unsplit = bytes.get(..length).unwrap_or_default();
+        while unsplit.read_until(b'\n', &mut self.begun)? > 0 {
+            if self.begun.pop_if(|last| *last == b'\n').is_some() {
+                self.whole.push_back(std::mem::take(&mut self.begun));
+            }
+        }
+        if self.has_ended && !self.begun.is_empty() {
+            self.whole.push_back(std::mem::take(&mut self.begun));
+        }
         Ok(())
     }
 }
@@ -149,7 +142,7 @@ mod tests {
         while !lines.has_ended {
             lines.read().unwrap();
             while let Some(line) = lines.next() {
-                found.push(String::from_utf8(line.to_vec()).unwrap());
+                found.push(String::from_utf8(line).unwrap());
             }
         }
         assert_eq!(found, ["a", "", &long, "b"]);

@@ -137,8 +137,8 @@ impl Sender {
             && let Some(line) = lines.next()
         {
             self.last_line += 1;
-            let line = if self.last_line == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
-            match content_of_line(line) {
+            let unmarked = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| self.last_line == 1);
+            match content_of_line(unmarked.unwrap_or(&line)) {
                 Ok(content) => self.pipeline.push(self.last_line, content),
                 Err(reason) => {
                     self.report.refused(self.last_line, &reason);
