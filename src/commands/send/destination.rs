@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -159,9 +161,13 @@ impl Destination {
             let cure = "start it, or name its address with --url or --unix";
             Failure::new(Failure::NO_GATEWAY, format_args!("no gateway at {}: {error}; {cure}", self.name))
         })?;
-        let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name, deadline)).transpose()?;
         socket.set_nonblocking(true).map_err(Failure::configuration)?;
-        Ok(GatewayConnection { socket, tls, unsent: Vec::new(), received: Vec::new(), is_writable: true })
+        let (unsent, received) = Default::default();
+        let mut connection = GatewayConnection { socket, tls: None, unsent, received, is_writable: true };
+        if let Some(name) = &self.tls_name {
+            self.begin_tls(&mut connection, name, deadline)?;
+        }
+        Ok(connection)
     }
 
     /// Connects to the first address that accepts.
@@ -180,7 +186,7 @@ impl Destination {
         Err(last)
     }
 
-    fn handshake(&self, mut socket: &Socket, name: &str, deadline: Instant) -> Result<ClientConnection, Failure> {
+    fn begin_tls(&self, connection: &mut GatewayConnection, name: &str, deadline: Instant) -> Result<(), Failure> {
         let source = CertificateSource::beside(&self.settings, Vec::new());
         let path = source.trust_anchor().unwrap_or_default();
         let (gateway, file) = (&self.name, path.display());
@@ -191,43 +197,23 @@ impl Destination {
             );
             Failure::new(Failure::NOT_TRUSTED, text)
         };
-        let mut tls = tls_session(name, &path).map_err(|error| untrusted(&error))?;
-        while tls.is_handshaking() {
-            let step = handshake_step(&mut tls, &mut socket, deadline);
-            step.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
-                Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
-                    let text = format!(
-                        "the certificate of the gateway at {gateway} has other names; start the gateway with \
-                         `--cert-name {name}`, and copy its new gateway-cert.pem to {file}"
-                    );
-                    Failure::new(Failure::NOT_TRUSTED, text)
-                }
-                Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
-                _ => {
-                    // A socket with a timeout reports the end of the time so.
-                    let is_late = error.kind() == io::ErrorKind::WouldBlock;
-                    let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
-                    let text = format!("no gateway that speaks https at {gateway}: {error}");
-                    Failure::new(Failure::NO_GATEWAY, text)
-                }
-            })?;
-        }
-        Ok(tls)
+        connection.tls = Some(tls_session(name, &path).map_err(|error| untrusted(&error))?);
+        let handshake = connection.complete_handshake(deadline);
+        handshake.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
+                let text = format!(
+                    "the certificate of the gateway at {gateway} has other names; start the gateway with \
+                     `--cert-name {name}`, and copy its new gateway-cert.pem to {file}"
+                );
+                Failure::new(Failure::NOT_TRUSTED, text)
+            }
+            Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
+            _ => {
+                let text = format!("no gateway that speaks https at {gateway}: {error}");
+                Failure::new(Failure::NO_GATEWAY, text)
+            }
+        })
     }
-}
-
-/// Writes the pending bytes of the handshake, and reads once, until the deadline at most.
-fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: Instant) -> io::Result<()> {
-    let left = Some(time_left(deadline)?);
-    socket.set_write_timeout(left)?;
-    socket.set_read_timeout(left)?;
-    while tls.wants_write() {
-        tls.write_tls(socket)?;
-    }
-    if tls.is_handshaking() && tls.read_tls(socket)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    tls.process_new_packets().map(drop).map_err(io::Error::other)
 }
 
 /// Returns a time that is not zero.
@@ -266,7 +252,7 @@ fn tls_session(name: &str, path: &Path) -> Result<ClientConnection, Box<dyn Erro
 }
 
 pub(super) struct GatewayConnection {
-    pub(super) socket: Socket,
+    socket: Socket,
     tls: Option<ClientConnection>,
     /// What the socket has not taken yet; in the TLS session where there is one.
     unsent: Vec<u8>,
@@ -277,6 +263,23 @@ pub(super) struct GatewayConnection {
 }
 
 impl GatewayConnection {
+    fn complete_handshake(&mut self, deadline: Instant) -> io::Result<()> {
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            self.flush();
+            wait_for(&mut [self.awaited()], Some(time_left(deadline)?))?;
+            if !self.read()? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the socket, and what it is to become ready for.
+    pub(super) fn awaited(&self) -> PollFd<'_> {
+        let room = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::new(&self.socket, PollFlags::IN | room)
+    }
+
     /// Takes bytes, and writes what the socket takes of them.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         match &mut self.tls {
@@ -327,6 +330,13 @@ impl GatewayConnection {
         tls.reader().take(state.plaintext_bytes_to_read() as u64).read_to_end(&mut self.received)?;
         Ok(length > 0 && !state.peer_has_closed())
     }
+}
+
+/// Waits until one of these is ready, or the time is over.
+pub(super) fn wait_for(polled: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
+    retry_on_intr(|| poll(polled, timeout.as_ref()))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -19,13 +19,12 @@ mod report;
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
+use rustix::event::{PollFd, PollFlags};
 
-use self::destination::{Destination, GatewayConnection};
+use self::destination::{Destination, GatewayConnection, wait_for};
 use self::line::{Lines, content, content_of_line};
 use self::pipeline::{Answer, AnswerFault, Pipeline, first_answer};
 use self::report::Report;
@@ -231,12 +230,12 @@ impl Sender {
             connection.flush();
         }
         let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended);
-        let connection = self.connection.as_ref().map(|connection| {
-            let room = if connection.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
-            (connection.socket.as_fd(), PollFlags::IN | room)
-        });
-        let input = lines.as_ref().map(|lines| (lines.file.as_fd(), PollFlags::IN));
-        let [answers_came, lines_came] = ready([connection, input], timeout).map_err(Failure::configuration)?;
+        let mut polled: Vec<_> = self.connection.iter().map(GatewayConnection::awaited).collect();
+        polled.extend(lines.iter().map(|lines| PollFd::new(&lines.file, PollFlags::IN)));
+        wait_for(&mut polled, timeout).map_err(Failure::configuration)?;
+        let is_ready = |polled: Option<&PollFd<'_>>| polled.is_some_and(|it| !it.revents().is_empty());
+        let answers_came = self.connection.is_some() && is_ready(polled.first());
+        let lines_came = lines.is_some() && is_ready(polled.last());
         if lines_came
             && let Some(lines) = lines
             && let Err(error) = lines.read()
@@ -347,14 +346,4 @@ impl Sender {
             (false, false) => format!("unsent: {} and everything behind line {last}", self.report.names(&lines)),
         }
     }
-}
-
-/// Waits until a source is ready for what is wanted of it, or the time is over. Returns which of them are ready.
-fn ready(sources: [Option<(BorrowedFd<'_>, PollFlags)>; 2], timeout: Option<Duration>) -> io::Result<[bool; 2]> {
-    let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
-    let mut polled: Vec<PollFd<'_>> =
-        sources.iter().flatten().map(|(source, wanted)| PollFd::new(source, *wanted)).collect();
-    retry_on_intr(|| poll(&mut polled, timeout.as_ref()))?;
-    let mut results = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(sources.map(|source| source.is_some() && results.next().unwrap_or_default()))
 }
