@@ -55,7 +55,7 @@ pub(crate) use self::peer::{Form, RawPeer, subscribe};
 pub(crate) use self::permissions::{NOBODY, give_away, mode, set_mode};
 pub(crate) use self::process::{Process, Transcript, binary, run, succeeds};
 pub(crate) use self::random::Random;
-pub(crate) use self::report::{DeliveryReport, assert_answered_during_a_stop, take_all};
+pub(crate) use self::report::{DeliveryReport, take_all};
 pub(crate) use self::request::{FINE, Request};
 pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
 pub(crate) use self::subscriber::{
@@ -64,7 +64,9 @@ pub(crate) use self::subscriber::{
 };
 pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
 pub(crate) use self::terminal::Terminal;
-pub(crate) use self::usage::{cpu_ticks, descriptors, limit_descriptors, raise_descriptors, resident_kib};
+pub(crate) use self::usage::{
+    cpu_ticks, descriptors, limit_descriptors, raise_descriptors, resident_kib,
+};
 pub(crate) use self::zmtp::{MORE, frame, frame_head, handshake};
 
 /// How long any one wait may take before the test fails. It bounds a test that hangs and measures nothing. It is long,

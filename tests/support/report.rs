@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{Read, Write};
 use std::time::Instant;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::gateway::Gateway;
-use super::http::Client;
 use super::load::{self, Load, Outcome, Posted, TOPIC};
 use super::subscriber::{Message, Subscriber};
 use super::task::POLL_INTERVAL;
@@ -122,25 +119,4 @@ pub(crate) fn assert_nothing_is_lost_by_a_stop(
     println!("a stop under load: {report}");
     report.assert_nothing_lost();
     assert!(report.refused.keys().all(|outcome| *outcome == Outcome::Unknown), "{report}");
-}
-
-/// Sends SIGTERM while a request is in flight on one connection and another one is idle. Fails unless the idle one ends
-/// at once, and the request is answered and published before its connection ends. `meanwhile` is called in the drain.
-pub(crate) fn assert_answered_during_a_stop<S: Read + Write>(
-    gateway: &Gateway,
-    bus: &Subscriber,
-    [mut idle, mut slow]: [Client<S>; 2],
-    meanwhile: impl FnOnce(),
-) {
-    let late = Message::new("late", r#"{"in":"time"}"#);
-    let request = gateway.request(late.body()).field("Expect", "100-continue");
-    slow.send(request.head());
-    assert_eq!(slow.response().status, 100, "the gateway has read the head");
-    slow.send(&request.body()[..10]);
-    gateway.signal(Signal::TERM);
-    idle.expect_close();
-    meanwhile();
-    slow.send(&request.body()[10..]);
-    slow.expect_last(200);
-    assert_eq!(bus.next(), late);
 }

@@ -22,13 +22,6 @@ fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
     assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, 1_000, |gateway| gateway.signal(Signal::TERM));
 }
 
-#[test]
-fn a_request_in_flight_is_answered_before_its_connection_ends() {
-    let mut rig = Rig::start();
-    assert_answered_during_a_stop(&rig.gateway, &rig.bus, [rig.client(), rig.client()], || {});
-    assert_eq!(rig.gateway.expect_stopped().accepted, 1);
-}
-
 /// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {

@@ -15,13 +15,21 @@ fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
     let places = [(SockAddr::from(by_tcp), Gateway::serve().listen(by_tcp)), (SockAddr::unix(&path).unwrap(), by_path)];
     for (place, builder) in places {
         let Fixture { mut gateway, subscriber: bus } = Fixture::of(builder);
-        let [mut idle, slow] = [(); 2].map(|()| Client::over(connect(&place).unwrap()));
+        let [mut idle, mut slow] = [(); 2].map(|()| Client::over(connect(&place).unwrap()));
         idle.exchange(&gateway.request(FINE)).assert_accepted();
         bus.next();
-        assert_answered_during_a_stop(&gateway, &bus, [idle, slow], || {
-            let refused = connect(&place).expect_err("the drain has begun").kind();
-            assert!(matches!(refused, ErrorKind::ConnectionRefused | ErrorKind::NotFound), "{refused}");
-        });
+        let late = Message::new("late", r#"{"in":"time"}"#);
+        let request = gateway.request(late.body()).field("Expect", "100-continue");
+        slow.send(request.head());
+        assert_eq!(slow.response().status, 100, "the gateway has read the head");
+        slow.send(&request.body()[..10]);
+        gateway.signal(Signal::TERM);
+        idle.expect_close();
+        let refused = connect(&place).expect_err("the drain has begun").kind();
+        assert!(matches!(refused, ErrorKind::ConnectionRefused | ErrorKind::NotFound), "{refused}");
+        slow.send(&request.body()[10..]);
+        slow.expect_last(200);
+        assert_eq!(bus.next(), late);
         assert_eq!(gateway.expect_stopped().accepted, 2);
     }
 }
