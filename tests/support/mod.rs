@@ -65,7 +65,7 @@ pub(crate) use self::subscriber::{
 pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
 pub(crate) use self::terminal::Terminal;
 pub(crate) use self::usage::{
-    cpu_ticks, descriptors, limit_descriptors, raise_descriptors, resident_kib,
+    cpu_ticks, cpu_ticks_within, descriptors, limit_descriptors, raise_descriptors, resident_kib,
 };
 pub(crate) use self::zmtp::{MORE, frame, frame_head, handshake};
 

@@ -1,6 +1,7 @@
 //! The descriptors, memory and processor time of a process, as the kernel counts them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
@@ -35,6 +36,15 @@ pub(crate) fn cpu_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
+}
+
+/// Returns how much of that it uses within this time. The test says what happens meanwhile.
+pub(crate) fn cpu_ticks_within(time: Duration, process: u32, meanwhile: &str) -> u64 {
+    let before = cpu_ticks(process);
+    std::thread::sleep(time);
+    let ticks = cpu_ticks(process) - before;
+    println!("{ticks} ticks in {time:?} {meanwhile}");
+    ticks
 }
 
 /// Returns the folders of the threads of a process.

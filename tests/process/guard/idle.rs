@@ -16,10 +16,8 @@ const IDLE_TICKS: u64 = 5;
 const REFUSING_TICKS: u64 = 60;
 const COME_BACK_PAUSE: Duration = Duration::from_millis(10);
 
-fn ticks(gateway: &Gateway) -> u64 {
-    let before = cpu_ticks(gateway.id());
-    std::thread::sleep(Duration::from_secs(3));
-    cpu_ticks(gateway.id()) - before
+fn ticks(gateway: &Gateway, meanwhile: &str) -> u64 {
+    cpu_ticks_within(Duration::from_secs(3), gateway.id(), meanwhile)
 }
 
 /// Starts peers that each connect, wait until the gateway ends the connection, and come back.
@@ -56,15 +54,14 @@ fn peers_that_are_refused_without_descriptors_and_a_hundred_subscribers_at_rest_
         };
         let waiting: Vec<_> = (0..20).map(|_| RawPeer::connect(endpoint)).collect();
         assert_served();
-        let ticks_while_waiting = ticks(&rig.gateway);
+        let ticks_while_waiting = ticks(&rig.gateway, "while peers wait");
         for mut peer in waiting {
             peer.read_to_end();
         }
         let coming_back = coming_back(endpoint);
         let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(endpoint, OWN_TOPIC)).collect();
-        let ticks_while_refusing = ticks(&rig.gateway);
+        let ticks_while_refusing = ticks(&rig.gateway, "while they come back");
         assert_served();
-        println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
         drop(coming_back);
 
         limit_descriptors(rig.gateway.id(), former_limit);
@@ -82,11 +79,7 @@ fn peers_that_are_refused_without_descriptors_and_a_hundred_subscribers_at_rest_
             (0..SUBSCRIBERS).map(|number| rig.connect_libzmq(&context, &number.to_string())).collect();
         rig.gateway.wait_count("subscriptions", SUBSCRIBERS + 1);
         // What the last of them have brought may not be done yet.
-        wait_until("a span in which nothing happens", || {
-            let at_rest = ticks(&rig.gateway);
-            println!("{side:?}, {transport:?}: {at_rest} ticks");
-            at_rest <= IDLE_TICKS
-        });
+        wait_until("a span in which nothing happens", || ticks(&rig.gateway, "at rest") <= IDLE_TICKS);
         drop(subscribers);
         rig.assert_unharmed("no descriptors");
     });
@@ -112,11 +105,11 @@ fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
         let coming_back = coming_back(&endpoint);
         gateway.wait_log("warning: the bus cannot accept");
         let error = std::io::Error::from(refusal.errno);
-        let ticks = ticks(&gateway);
+        let ticks = ticks(&gateway, "while peers come back");
         drop(coming_back);
         let lines = gateway.log();
         let lines: Vec<_> = lines.lines().filter(|line| line.ends_with(&error.to_string())).collect();
-        println!("{refusal:?}: {ticks} ticks, {lines:#?}");
+        println!("{refusal:?}: {lines:#?}");
         assert_eq!(lines.len(), 2, "{lines:#?}");
         assert!(ticks <= REFUSING_TICKS, "{refusal:?}: {ticks} ticks");
         let peers = gateway.stats()["peers"].take();
