@@ -205,26 +205,16 @@ fn connections_are_limited() {
     for shared in Shared::both() {
         let limits = ["--max-connections", "1", LONG_DRAIN[0], LONG_DRAIN[1]];
         let mut gateway = Gateway::serve().inherit(&shared.descriptor()).arguments(limits).start();
-        let mut first = shared.connect();
-        first.exchange(&gateway.request(FINE)).assert_accepted();
-        let mut waiting = [(); 3].map(|()| shared.connect());
-        waiting.iter_mut().for_each(|client| client.send(gateway.request(FINE).bytes()));
-        assert_eq!(gateway.stats()["connections"], 1);
-        first.exchange(&gateway.request(FINE)).assert_accepted();
-        drop(first);
-        for mut client in waiting {
-            client.response().assert_accepted();
-        }
-
         let mut last = shared.connect();
         last.exchange(&gateway.request(FINE)).assert_accepted();
         // The one that was accepted and waits is served when the last one has ended; the other one is nobody's yet.
         let waiting = [(); 2].map(|()| shared.connect());
+        assert_eq!(gateway.stats()["connections"], 1);
         gateway.signal(Signal::TERM);
         gateway.wait_event("not-ready");
         post_until_closed(&mut last, &gateway);
         drop((last, waiting));
-        assert!(gateway.expect_stopped().accepted >= 7);
+        assert!(gateway.expect_stopped().accepted >= 2);
     }
 }
 

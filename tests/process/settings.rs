@@ -77,7 +77,7 @@ fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
     assert_eq!(status_with(&mut client, &token("a")), 200);
     gateway.settings.write("OPEN_REST_API = True\nTOKEN = open('token').read()\n");
     let event = gateway.wait_settings("rejected");
-    assert_names_the_place(event["reason"].as_str().expect("the event has a reason"), 2);
+    assert!(event["reason"].as_str().unwrap().contains("user_settings.py:2:"), "{event}");
     assert_eq!(status_with(&mut client, &token("a")), 200);
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
 
@@ -92,7 +92,7 @@ fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_the
     let address = free_address();
     let mut gateway = Gateway::serve().settings("OPEN_REST_API = True\nTOKEN = \"s3cr3t-a\n").listen(address).spawn();
     let event = gateway.wait_event("disabled");
-    assert_names_the_place(event["reason"].as_str().unwrap(), 2);
+    assert!(event["reason"].as_str().unwrap().contains("user_settings.py:2:"), "{event}");
     assert!(refuses(address));
     gateway.wait_log(&format!("warning: not listening: {}", event["reason"].as_str().unwrap()));
 
@@ -230,11 +230,4 @@ fn sighup_reads_the_settings_again() {
     gateway.signal(Signal::HUP);
     wait_until("the new token", || status_with(&mut gateway.client(), &token("new")) == 200);
     assert_eq!(status_with(&mut gateway.client(), &token("old")), 401);
-}
-
-/// Asserts that the text contains `user_settings.py:LINE:COLUMN`, which editors can jump to.
-pub(crate) fn assert_names_the_place(text: &str, line: u32) {
-    let place = format!("user_settings.py:{line}:");
-    let column = text.split_once(&place).map(|(_, rest)| rest.starts_with(|it: char| it.is_ascii_digit()));
-    assert_eq!(column, Some(true), "{text:?} does not contain {place}COLUMN");
 }

@@ -1,20 +1,11 @@
 //! `--listen unix:PATH`: everything is as by TCP. `statuses::recorded` has what is answered and published, and
 //! `lifecycle::endpoints` what becomes of the file.
 
-use std::path::Path;
-
 use rustix::io::Errno;
 
 use crate::support::gateway::UNIX_URL;
 use crate::support::process::Refusal;
 use crate::support::*;
-
-/// Starts a gateway that must end with 4 and name the path, and returns its stderr.
-fn refusal(path: &Path) -> String {
-    let stderr = Gateway::serve().listen_at(path).fail(4);
-    assert!(stderr.contains(&format!("unix:{}", path.display())), "{stderr}");
-    stderr
-}
 
 /// Without an address, no certificate is made.
 #[test]
@@ -38,11 +29,8 @@ fn it_speaks_http_beside_an_address_in_https_and_without_one() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_4_with_the_reason_and_a_socket_that_cannot_be_opened_to_the_end_leaves_no_file() {
+fn a_socket_that_cannot_be_opened_to_the_end_is_4_and_leaves_no_file() {
     let (directory, path) = temporary_path("gateway");
-    assert!(refusal(&path.join("below")).contains("No such file or directory"));
-    assert!(refusal(&directory.path().join("x".repeat(108))).contains("at most 107 bytes"));
-    assert!(refusal(Path::new("/proc/gateway")).contains("cannot listen"));
     let refusal = Refusal { call: libc::SYS_listen, argument: None, errno: Errno::MFILE };
     let gateway = Gateway::serve().connect(&dead_endpoint()).listen_at(&path);
     refusal.during(|| gateway.fail(4));

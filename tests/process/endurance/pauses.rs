@@ -1,8 +1,5 @@
 //! The process is stopped and continued, as a debugger or a suspended machine does it.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
 use crate::support::usage::{sleeps, threads};
 use crate::support::*;
 
@@ -25,7 +22,7 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
     std::thread::sleep(PAUSE);
     gateway.signal(Signal::CONT);
     for (bytes, client) in &mut clients {
-        assert_eq!(status_line(client), "HTTP/1.1 200 OK", "after {bytes} bytes");
+        assert!(is_accepted(client), "after {bytes} bytes");
     }
 
     // A client that could send nothing during one pause and a part of a second can go on after another pause.
@@ -39,7 +36,7 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
             gateway.signal(Signal::CONT);
             std::thread::sleep(Duration::from_millis(300));
         }
-        client.try_send(&request[20..]) && status_line(&mut client) == "HTTP/1.1 200 OK"
+        client.try_send(&request[20..]) && is_accepted(&mut client)
     });
     assert!(is_answered);
 }
@@ -53,7 +50,7 @@ fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, 
         assert!(client.try_send(&request[..*bytes]));
     }
     assert!(kept.try_send(request));
-    let was_answered = status_line(kept) == "HTTP/1.1 200 OK";
+    let was_answered = is_accepted(kept);
     stop_while_idle(gateway);
     let waits = clients.iter().all(|(_, client)| client.has_nothing_to_read());
     if !was_answered || !waits {
@@ -80,19 +77,16 @@ fn a_body_that_came_during_the_pause_counts_whole() {
         let body = format!(r#"{{"topic":"t","payload":{{"content":"{}"}}}}"#, "x".repeat(content_bytes));
         let request = gateway.request(&body).chunked(60_000).bytes();
         let (begun, rest) = request.split_at(10_000);
-        let mut client = UnixStream::connect(&socket).unwrap();
-        client.write_all(begun).unwrap();
+        let mut client = Client::connect_to(&socket);
+        client.send(begun);
         // The gateway has read it once it is idle.
         stop_while_idle(&gateway);
         std::thread::scope(|threads| {
-            threads.spawn(|| (&client).write_all(rest));
+            threads.spawn(|| client.send(rest));
             std::thread::sleep(PAUSE);
             gateway.signal(Signal::CONT);
         });
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut status = [0; 12];
-        client.read_exact(&mut status).unwrap();
-        assert_eq!(std::str::from_utf8(&status), Ok("HTTP/1.1 200"), "{content_bytes}");
+        client.response().assert_accepted();
     }
 }
 
@@ -120,8 +114,7 @@ fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     assert_eq!(gateway.stats()["accepted"], accepted);
 }
 
-fn status_line(client: &mut Client) -> String {
-    let mut answer = [0; 1024];
-    let read = client.read(&mut answer, PATIENCE).unwrap_or_default();
-    String::from_utf8_lossy(&answer[..read]).lines().next().unwrap_or_default().to_owned()
+/// Returns whether the next answer is 200. A connection may have ended instead.
+fn is_accepted(client: &mut Client) -> bool {
+    client.try_response().is_ok_and(|answer| answer.status == 200)
 }

@@ -61,10 +61,8 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
             drop(subscriber);
         }
         gateway.wait_count("queue_depth", 0);
-        let mut lowest = held;
-        wait_until("the memory is given back", || {
-            lowest = lowest.min(resident_kib(gateway.id()));
-            lowest <= before + REMAINING_KIB
+        let lowest = eventually("the memory is given back", || {
+            Some(resident_kib(gateway.id())).filter(|resident| *resident <= before + REMAINING_KIB)
         });
         let case = format!("{way}, {count} of {payload_bytes} bytes, read: {is_read}");
         println!("{case}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");

@@ -89,14 +89,7 @@ fn a_subscriber_with_a_small_window_stays() {
         const MESSAGES: u32 = 15 * 8;
         let rig = Rig::with_short_queue(side, STALL_TIMEOUT);
         let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, SMALL_BUFFER_BYTES);
-        let mut peer = subscribed(peer, OWN_TOPIC);
-        let reading = Task::start(move |_over| {
-            for expected in 0..MESSAGES {
-                assert_eq!(number(&peer.receive_message()[1]), expected);
-                std::thread::sleep(Duration::from_millis(1_000 / 20));
-            }
-            peer
-        });
+        let slow = SlowReader::start(subscribed(peer, OWN_TOPIC), Duration::from_millis(1_000 / 20));
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let started = Instant::now();
         for number in 0..MESSAGES {
@@ -105,8 +98,8 @@ fn a_subscriber_with_a_small_window_stays() {
             );
             assert!(poster.post(), "message {number} is refused");
         }
-        let _peer = reading.join();
         assert!(started.elapsed() > 3 * STALL_TIMEOUT);
+        slow.assert_receives(&poster.accepted);
         assert_nobody_is_slow(rig, &poster, "a small window");
     });
 }

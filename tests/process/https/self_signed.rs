@@ -35,7 +35,7 @@ fn settings_beside(pair: &Pair) -> SettingsFile {
 
 #[test]
 fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
-    let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https());
+    let gateway = Gateway::serve().https().start();
     let [certificate, key, authority] = files(gateway.settings.path());
     assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
     // The first file is for clients that take a file, the second for browsers, which import one certificate.
@@ -44,7 +44,6 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
         for name in NAMES {
             let tls = connector.connect(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
             Client::over(tls).exchange(&gateway.request(FINE)).assert_accepted();
-            bus.next();
         }
         connector.connect(gateway.address(), "example.org").err().expect("a refusal of another name");
     }
@@ -52,23 +51,6 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     let distrusting = Connector::trusting([Pair::ec().leaf()]);
     let refused = distrusting.connect(gateway.address(), "localhost").err().expect("a refusal");
     assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
-}
-
-/// The directory is made. That of the settings need not be writable.
-#[test]
-fn the_pair_is_kept_in_the_directory_of_the_option() {
-    let (_elsewhere, directory) = temporary_path("a/b");
-    let option = ["--cert-dir", directory.to_str().unwrap()];
-    for _ in 0..2 {
-        let gateway = Gateway::serve().https().arguments(option).start();
-        assert!(
-            files(gateway.settings.path()).iter().all(|path| !path.exists()),
-            "there is a pair beside the settings"
-        );
-        let [certificate, key, authority] = files(&directory.join("any"));
-        assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
-        Connector::trusting_file(&certificate).assert_serves(&gateway);
-    }
 }
 
 /// The names and addresses stand for those of this computer in a network.
@@ -88,6 +70,7 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
         }
     };
     let gateway = start(&["raspberrypi.local", "192.0.2.7"]);
+    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "there is a pair beside the settings");
     expect_served_as(&gateway, &["localhost", "127.0.0.1", "raspberrypi.local", "RaspberryPi.local", "192.0.2.7"]);
     let other = Connector::trusting_file(&certificate).connect(gateway.address(), "other.local");
     other.err().expect("a refusal of another name");
