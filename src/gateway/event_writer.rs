@@ -69,11 +69,7 @@ impl EventLines {
             Event::Bus { endpoint, .. } | Event::Subscriber { endpoint, .. } => subject += endpoint,
             Event::Disabled { .. } => self.listeners = 0,
             Event::Failed { .. } | Event::Stopped { .. } => self.is_ended = true,
-            Event::Ready
-            | Event::NotReady { .. }
-            | Event::Settings(_)
-            | Event::Certificate { .. }
-            | Event::Stats(_) => {}
+            _ => {}
         }
         line.push(b'\n');
         Some((subject, line))

@@ -20,7 +20,7 @@ use crate::gateway::failure::Failure;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::shared::Opened;
-use crate::sys::retry::PAUSE;
+use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::timed_join::on_thread;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
@@ -77,9 +77,10 @@ impl Files {
         let mut thread = SettingsThread {
             settings: WatchedSettings::new(source, config.server.policy.limits.head_bytes),
             config,
+            change: None,
             is_told: false,
             loads_certificate: false,
-            api: Api::Off,
+            listening: None,
             emit,
             follower: Arc::clone(&settings),
             certificate: Arc::clone(&certificate),
@@ -158,24 +159,17 @@ impl Follower {
     }
 }
 
-/// What has become of the REST API.
-enum Api {
-    Off,
-    /// The settings open it, and an address is taken. It is tried again, until this time.
-    Retrying {
-        until: Instant,
-    },
-    Open(Arc<Listening>),
-}
-
 struct SettingsThread {
     config: Arc<GatewayConfig>,
     settings: WatchedSettings,
+    /// What has become of settings that are new, until it is told.
+    change: Option<SettingsChange>,
     /// Whether the main thread knows what the settings make of the API.
     is_told: bool,
     /// Whether the thread of the certificate was started.
     loads_certificate: bool,
-    api: Api,
+    /// The sockets of an open API.
+    listening: Option<Arc<Listening>>,
     emit: EventSink,
     follower: Arc<Follower>,
     certificate: Arc<Follower>,
@@ -184,17 +178,24 @@ struct SettingsThread {
 
 impl SettingsThread {
     fn look(&mut self, is_asked: bool) -> Result<Option<Instant>, Failure> {
-        let change = self.settings.read_again(is_asked);
-        if change.is_some() || !self.is_told {
-            self.is_told = self.apply()?;
+        self.change = self.settings.read_again(is_asked);
+        if self.change.is_some() || !self.is_told {
+            let told = self.apply().or_else(|failure| {
+                // An address was taken for a while, in which the settings may have been switched off.
+                self.change = Some(self.settings.read_again(false).ok_or(failure)?);
+                self.apply()
+            });
+            self.is_told = told?;
         }
-        change.into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
-        let retry_at = matches!(self.api, Api::Retrying { .. }).then(|| Instant::now() + PAUSE);
-        Ok(retry_at.or(self.settings.counts_at()))
+        self.tell_change();
+        Ok(self.settings.counts_at())
     }
 
-    /// Tells what the settings make of the API. Returns whether that was told: not while the certificate is awaited, or
-    /// an address is taken.
+    fn tell_change(&mut self) {
+        self.change.take().into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
+    }
+
+    /// Tells what the settings make of the API. Returns whether that was told: not while the certificate is awaited.
     fn apply(&mut self) -> Result<bool, Failure> {
         let token = self.settings.token().cloned();
         let is_needed = match &self.config.certificate {
@@ -223,22 +224,12 @@ impl SettingsThread {
             }
             (Ok(token), None) => token,
         };
-        let now = Instant::now();
-        let until = if let Api::Retrying { until } = self.api { until } else { now + TAKEN_TIMEOUT };
-        if !matches!(self.api, Api::Open(_)) {
-            match self.listen() {
-                Ok(listening) => self.api = Api::Open(Arc::new(listening)),
-                Err(error) if is_taken(&error) && now < until => {
-                    if let Api::Off = self.api {
-                        self.tell(FileNews::Taken(error));
-                    }
-                    self.api = Api::Retrying { until };
-                }
-                Err(error) => return Err(Failure::listen(&error)),
-            }
-        }
-        let Api::Open(listening) = &self.api else { return Ok(false) };
-        self.tell(FileNews::Open(Opened { listening: Arc::clone(listening), token, tls }));
+        let listening = match &self.listening {
+            Some(listening) => Arc::clone(listening),
+            None => Arc::new(self.listen_in_time().map_err(|error| Failure::listen(&error))?),
+        };
+        self.listening = Some(Arc::clone(&listening));
+        self.tell(FileNews::Open(Opened { listening, token, tls }));
         Ok(true)
     }
 
@@ -273,11 +264,23 @@ impl SettingsThread {
 
     /// Removes the files of Unix sockets. So they are gone before the next ones are opened.
     fn close(&mut self) {
-        if let Api::Open(listening) = std::mem::replace(&mut self.api, Api::Off)
+        if let Some(listening) = self.listening.take()
             && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
         {
             self.follower.watchdog.begin(path);
             listening.remove_files();
+        }
+    }
+
+    /// Binds the listeners. Where an address is taken, tells so, and tries again for [`TAKEN_TIMEOUT`].
+    fn listen_in_time(&mut self) -> io::Result<Listening> {
+        match self.listen() {
+            Err(error) if is_taken(&error) => {
+                self.tell(FileNews::Taken(error));
+                self.tell_change();
+                retry_until(TAKEN_TIMEOUT, PAUSE, || self.listen(), is_taken)
+            }
+            listened => listened,
         }
     }
 
