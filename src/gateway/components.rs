@@ -19,7 +19,6 @@ use crate::server::pool::WorkerPool;
 use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
 use crate::sys::timed_join::on_thread;
-use crate::sys::unix_listener::remove_files;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -32,7 +31,7 @@ const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
-    pub(super) bus: Arc<Bus>,
+    pub(super) bus: Bus,
     started: Instant,
 }
 
@@ -49,7 +48,7 @@ impl Components {
         let (for_bus, bus_emit, bus_ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
         let starting = on_thread("start", move || start_bus(&for_bus, &bus_emit, &bus_ready));
         let started = starting.map_err(Failure::cannot("start a thread"))?.await;
-        let bus = Arc::new(started.map_err(Failure::configuration)?.map_err(Failure::configuration)?);
+        let bus = started.map_err(Failure::configuration)?.map_err(Failure::configuration)?;
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
         ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
@@ -108,7 +107,6 @@ impl Components {
         let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
         // A thread that still runs is left behind: libzmq has no call that interrupts another one.
         self.bus.stop(Duration::ZERO);
-        remove_in_time(Box::new(remove_files)).await;
         (self.stats(), was_interrupted)
     }
 }

@@ -55,26 +55,29 @@ pub(crate) fn run(
         let reload = files.reload.clone();
         let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
         let mut stop_at = None;
-        loop {
+        let start_stopped = || (Ok(()), Some(Event::Stopped { undelivered: None, stats: Stats::default() }));
+        let (ran, last_event) = loop {
             tokio::select! {
-                started = &mut start => {
-                    let mut gateway = started?;
-                    let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut signals).await };
-                    gateway.stop(&mut signals, ran.as_ref().err()).await;
-                    return ran;
-                }
-                () = or_never(stop_at.map(sleep_until)) => break,
+                started = &mut start => match started {
+                    Ok(mut gateway) => {
+                        let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut signals).await };
+                        let last_event = gateway.stop(&mut signals, ran.as_ref().err()).await;
+                        break (ran, last_event);
+                    }
+                    Err(failure) => break (Err(failure), None),
+                },
+                () = or_never(stop_at.map(sleep_until)) => break start_stopped(),
                 action = signals.next() => match action {
-                    SignalAction::Stop if stop_at.is_some() => break,
+                    SignalAction::Stop if stop_at.is_some() => break start_stopped(),
                     SignalAction::Stop => stop_at = Some(Instant::now() + start_end),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
                     SignalAction::Reload => reload.send_replace(()),
                 }
             }
-        }
+        };
         remove_in_time(Box::new(remove_files)).await;
-        emit(&Event::Stopped { undelivered: None, stats: Stats::default() });
-        Ok(())
+        last_event.iter().for_each(|event| emit(event));
+        ran
     })
 }
 
@@ -109,13 +112,7 @@ impl Gateway {
             }
         };
         let (unknown_topics, note_unknown) = LoggedTopics::new();
-        let components = match Components::start(&config, on_bus, &emit, &ready, &note_unknown).await {
-            Ok(components) => components,
-            Err(failure) => {
-                remove_in_time(Box::new(remove_files)).await;
-                return Err(failure);
-            }
-        };
+        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown).await?;
         let mut gateway = Self { config, emit, components, ready, listening: None, files, unknown_topics };
         gateway.follow(news);
         Ok(gateway)
@@ -229,9 +226,9 @@ impl Gateway {
         }
     }
 
-    /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
-    /// end. If a failure ended the run, the caller reports that last.
-    async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) {
+    /// Closes the listeners, answers the requests in flight, and hands every accepted message to the bus. Returns the
+    /// last event. If a failure ended the run, the caller of the run reports that after it.
+    async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) -> Option<Event<'static>> {
         match failure {
             Some(failure) => self.ready.set_failed(&failure.to_string()),
             None => self.ready.set_off("the gateway stops"),
@@ -244,10 +241,9 @@ impl Gateway {
             let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
             warning(format_args!("{undelivered} accepted messages could not be handed to the bus{cause}"));
         }
-        if failure.is_none() {
-            (self.emit)(&Event::Stopped { undelivered: NonZero::new(undelivered), stats });
-        } else if stats.accepted > 0 {
-            (self.emit)(&Event::Stats(stats));
+        match failure {
+            None => Some(Event::Stopped { undelivered: NonZero::new(undelivered), stats }),
+            Some(_) => (stats.accepted > 0).then_some(Event::Stats(stats)),
         }
     }
 }
