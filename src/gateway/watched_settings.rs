@@ -22,8 +22,8 @@ pub(super) struct WatchedSettings {
     version: Option<FileVersion>,
     /// The last settings that could be understood; `None` if there were none so far.
     in_force: Option<Access>,
-    /// Why the settings were rejected when they were read last.
-    rejected: Option<String>,
+    /// What the file said when it was read last, or why that was rejected; `None` if it was not read yet.
+    last: Option<Result<Access, String>>,
     /// The lines that the log has about the settings in force.
     warnings: Vec<String>,
     /// The version of the file that is empty, and when that counts.
@@ -42,10 +42,11 @@ impl WatchedSettings {
 
     /// Returns the token for which the API is open, or the reason why it is switched off.
     pub(super) fn token(&self) -> Result<&Token, String> {
-        match (&self.in_force, &self.path) {
-            (Some(Access::Open(token)), _) => Ok(token),
-            (Some(Access::Disabled(reason)), Some(path)) => Err(reason.describe(path)),
-            _ => Err(self.rejected.clone().unwrap_or_default()),
+        match (&self.in_force, &self.path, &self.last) {
+            (Some(Access::Open(token)), ..) => Ok(token),
+            (Some(Access::Disabled(reason)), Some(path), _) => Err(reason.describe(path)),
+            (_, _, Some(Err(reason))) => Err(reason.clone()),
+            _ => Err(String::new()),
         }
     }
 
@@ -63,29 +64,24 @@ impl WatchedSettings {
             return None;
         }
         self.emptied = None;
-        let is_first = self.in_force.is_none() && self.rejected.is_none();
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
-        let before = (self.in_force.clone(), self.rejected.take());
-        match access {
-            Ok(access) => self.in_force = Some(access),
-            Err(reason) => self.rejected = Some(reason),
-        }
-        let is_new = before != (self.in_force.clone(), self.rejected.clone());
-        let change = match self.rejected.clone() {
-            Some(reason) => SettingsChange::Rejected { reason },
-            None if is_new => SettingsChange::Reloaded,
-            None => SettingsChange::Unchanged,
+        let before = self.last.replace(access.clone());
+        let is_new = before.as_ref() != Some(&access);
+        let is_told = is_new || is_new_version || forced;
+        let change = match access {
+            Ok(access) => {
+                self.in_force = Some(access);
+                self.warn(is_new);
+                if is_new { SettingsChange::Reloaded } else { SettingsChange::Unchanged }
+            }
+            Err(reason) => {
+                if is_told && self.in_force.is_some() {
+                    warning(format_args!("{reason}; the last good settings stay in force"));
+                }
+                SettingsChange::Rejected { reason }
+            }
         };
-        if self.rejected.is_none() {
-            self.warn(is_new);
-        }
-        if !is_new && !is_new_version && !forced {
-            return None;
-        }
-        if let (Some(reason), Some(_)) = (&self.rejected, &self.in_force) {
-            warning(format_args!("{reason}; the last good settings stay in force"));
-        }
-        (!is_first).then_some(change)
+        (is_told && before.is_some()).then_some(change)
     }
 
     /// Returns whether the file, which is empty, has not been so for long enough.
