@@ -76,10 +76,10 @@ impl Files {
         let (settings, certificate, acceptor) = (follower()?, follower()?, Arc::default());
         let mut thread = SettingsThread {
             settings: WatchedSettings::new(source, config.server.policy.limits.head_bytes),
+            to_load: config.certificate.clone(),
             config,
             change: None,
             is_told: false,
-            loads_certificate: false,
             listening: None,
             emit,
             follower: Arc::clone(&settings),
@@ -166,8 +166,8 @@ struct SettingsThread {
     change: Option<SettingsChange>,
     /// Whether the main thread knows what the settings make of the API.
     is_told: bool,
-    /// Whether the thread of the certificate was started.
-    loads_certificate: bool,
+    /// The certificate that a thread is to be started for.
+    to_load: Option<CertificateSource>,
     /// The sockets of an open API.
     listening: Option<Arc<Listening>>,
     emit: EventSink,
@@ -198,31 +198,27 @@ impl SettingsThread {
     /// Tells what the settings make of the API. Returns whether that was told: not while the certificate is awaited.
     fn apply(&mut self) -> Result<bool, Failure> {
         let token = self.settings.token().cloned();
-        let is_needed = match &self.config.certificate {
-            None => false,
-            // The user's files are checked in any case.
-            Some(CertificateSource::Files { .. }) => true,
-            // It is made once the settings open the API.
-            Some(CertificateSource::SelfSigned { .. }) => token.is_ok(),
-        };
-        if is_needed {
-            self.load_certificate()?;
+        // The user's files are checked in any case. A certificate is made once the settings open the API.
+        let is_needed = |source: &CertificateSource| token.is_ok() || matches!(source, CertificateSource::Files { .. });
+        let is_needed = self.config.certificate.as_ref().is_some_and(is_needed);
+        if is_needed && let Some(source) = self.to_load.take() {
+            self.load_certificate(source)?;
         }
         let tls = self.acceptor.get().cloned();
-        let is_awaited = is_needed && tls.is_none();
-        let silence = self.certificate.watchdog.silence().filter(|_| is_awaited);
-        let token = match (token, silence) {
-            (_, None) if is_awaited => return Ok(false),
-            (Err(reason), _) => {
+        if is_needed && tls.is_none() {
+            let Some(silence) = self.certificate.watchdog.silence() else { return Ok(false) };
+            if token.is_ok() {
+                self.tell(FileNews::Off(silence, None));
+                return Ok(false);
+            }
+        }
+        let token = match token {
+            Ok(token) => token,
+            Err(reason) => {
                 self.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
                 self.close();
                 return Ok(true);
             }
-            (Ok(_), Some(silence)) => {
-                self.tell(FileNews::Off(silence, None));
-                return Ok(false);
-            }
-            (Ok(token), None) => token,
         };
         let listening = match &self.listening {
             Some(listening) => Arc::clone(listening),
@@ -233,12 +229,8 @@ impl SettingsThread {
         Ok(true)
     }
 
-    /// Starts the thread that has the certificate, if there is to be one and it was not started.
-    fn load_certificate(&mut self) -> Result<(), Failure> {
-        let Some(source) = self.config.certificate.clone() else { return Ok(()) };
-        if std::mem::replace(&mut self.loads_certificate, true) {
-            return Ok(());
-        }
+    /// Starts the thread that has the certificate.
+    fn load_certificate(&self, source: CertificateSource) -> Result<(), Failure> {
         let (emit, of_settings, acceptor) =
             (Arc::clone(&self.emit), Arc::clone(&self.follower), Arc::clone(&self.acceptor));
         let files = source.files().into();
