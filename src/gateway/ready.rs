@@ -17,12 +17,11 @@ pub(super) struct ReadyReporter {
     pub(super) completed: Notify,
 }
 
-#[derive(Default)]
 struct ReadyState {
     /// It takes the messages; `None` until the bus has started.
     publisher: Option<Publisher>,
-    /// Why the gateway does not listen; `None` if it listens.
-    not_listening: Option<String>,
+    /// Whether the gateway listens, or why not.
+    listening: Result<(), String>,
     /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which
     /// may come later than the change: the event of a connection precedes `ready`.
     is_bus_connected: Option<bool>,
@@ -32,7 +31,8 @@ struct ReadyState {
 
 impl ReadyReporter {
     pub(super) fn new(emit: EventSink) -> Self {
-        let state = ReadyState { not_listening: Some("the gateway starts".into()), ..ReadyState::default() };
+        let listening = Err("the gateway starts".into());
+        let state = ReadyState { publisher: None, listening, is_bus_connected: None, told: None };
         Self { emit, state: Mutex::new(state), completed: Notify::new() }
     }
 
@@ -46,32 +46,27 @@ impl ReadyReporter {
         });
     }
 
-    /// Tells that the gateway listens.
-    pub(super) fn set_on(&self) {
-        self.update(|state| state.not_listening = None);
+    /// Tells that the gateway listens, or why it cannot, though the settings open the API. Such a reason is reported
+    /// also where messages were not taken before: that had another one.
+    pub(super) fn set_listening(&self, listening: Result<(), String>) {
+        self.update(|state| state.listening = listening);
     }
 
     /// Tells why the gateway does not listen. The caller tells the parent too, so this reports only that messages are no
     /// longer taken.
     pub(super) fn set_off(&self, reason: &str) {
         self.update(|state| {
-            state.not_listening = Some(reason.into());
+            state.listening = Err(reason.into());
             if state.told != Some(Ok(())) {
                 state.told = Some(Err(reason.into()));
             }
         });
     }
 
-    /// Tells why the gateway cannot listen, though the settings open the API. That is reported also where messages were
-    /// not taken before: the reason was another one.
-    pub(super) fn set_failed(&self, reason: &str) {
-        self.update(|state| state.not_listening = Some(reason.into()));
-    }
-
     /// Returns whether the gateway does not listen, for this reason.
     pub(super) fn is_off(&self, reason: &str) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.not_listening.as_deref() == Some(reason)
+        state.listening.as_ref().is_err_and(|known| known == reason)
     }
 
     pub(super) fn bus_changed(&self) {
@@ -82,11 +77,10 @@ impl ReadyReporter {
     fn update(&self, change: impl FnOnce(&mut ReadyState)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
-        let now = match (&state.not_listening, state.is_bus_connected) {
-            (Some(reason), _) => Err(reason.clone()),
-            (None, Some(true)) => Ok(()),
-            (None, Some(false)) => Err("the bus is not connected".into()),
-            (None, None) => return,
+        let now = match (&state.listening, state.is_bus_connected) {
+            (Ok(()), None) => return,
+            (Ok(()), Some(false)) => Err("the bus is not connected".into()),
+            (listening, _) => listening.clone(),
         };
         if now.is_ok() && state.publisher.as_ref().is_some_and(|bus| bus.reaches_all()) {
             self.completed.notify_one();

@@ -165,7 +165,7 @@ impl Gateway {
             FileNews::Off(reason, to_switch_on) => self.close(&reason, to_switch_on),
             FileNews::Taken(error) => {
                 log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                self.ready.set_failed(&Failure::listen(&error).to_string());
+                self.ready.set_listening(Err(Failure::listen(&error).to_string()));
             }
             FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
             FileNews::Overdue(silence) => warning(format_args!("{silence}; what was read last stays in force")),
@@ -180,7 +180,7 @@ impl Gateway {
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);
-        self.ready.set_on();
+        self.ready.set_listening(Ok(()));
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -230,7 +230,7 @@ impl Gateway {
     /// last event. If a failure ended the run, the caller of the run reports that after it.
     async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) -> Option<Event<'static>> {
         match failure {
-            Some(failure) => self.ready.set_failed(&failure.to_string()),
+            Some(failure) => self.ready.set_listening(Err(failure.to_string())),
             None => self.ready.set_off("the gateway stops"),
         }
         // Nothing is opened any more. Who connects later would wait in a backlog that nobody looks at again.
