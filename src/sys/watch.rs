@@ -82,8 +82,6 @@ pub struct Watch {
     places: Vec<Place>,
     /// `None` while the system gives no watches.
     watched: Option<WatchedPlaces>,
-    /// The system gives no watches, and the log says so.
-    is_refused: bool,
     /// When the events that have arrived are reported at the latest, also where the future of [`Watch::changed`] is
     /// dropped again and again.
     burst_end: Option<Instant>,
@@ -99,7 +97,7 @@ impl Watch {
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let paths = paths.into_iter().map(absolute).collect();
         let (look, places) = (KernelTimer::new()?, Vec::new());
-        Ok(Self { paths, places, watched: None, is_refused: false, burst_end: None, look, interval })
+        Ok(Self { paths, places, watched: None, burst_end: None, look, interval })
     }
 
     /// Resolves when a file, or its permissions, may have changed since the last renewal, or when it is time to look. A
@@ -122,6 +120,8 @@ impl Watch {
     pub fn renew(&mut self, begin: impl Fn(&Path)) {
         let resolve =
             || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();
+        // At the first renewal, there are no places yet.
+        let was_refused = self.watched.is_none() && !self.places.is_empty();
         let mut result = Ok(());
         // What has come may have got the inode of what has gone. Without an event, nothing has gone.
         let mut is_watched = self.burst_end.is_none() && self.watched.is_some();
@@ -137,7 +137,6 @@ impl Watch {
             result = watched.map(|watched| self.watched = Some(watched));
             (self.places, is_watched) = (now, true);
         }
-        let was_refused = std::mem::replace(&mut self.is_refused, result.is_err());
         if let Err(error) = result {
             (self.watched, self.burst_end) = (None, None);
             if !was_refused && let Some(path) = self.paths.first() {
@@ -145,7 +144,7 @@ impl Watch {
                 warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
             }
         }
-        self.look.set(if self.is_refused {
+        self.look.set(if self.watched.is_none() {
             POLL_INTERVAL
         } else if self.places.iter().any(Place::is_of_remote_file) {
             self.interval.min(REMOTE_INTERVAL)

@@ -57,18 +57,17 @@ impl Watchdog {
             self.timer.expired().await;
             let mut steps = self.steps();
             steps.is_late |= steps.subject.is_some();
-            if steps.silent.is_none() {
-                steps.silent = steps.subject.clone();
-                if let Some(silence) = steps.silence() {
-                    return silence;
-                }
+            if steps.silent.is_none()
+                && let Some(subject) = steps.subject.clone()
+            {
+                return silence_of(steps.silent.insert(subject));
             }
         }
     }
 
     /// Returns what does not answer, as [`Watchdog::overdue`] does.
     pub(crate) fn silence(&self) -> Option<String> {
-        self.steps().silence()
+        self.steps().silent.as_deref().map(silence_of)
     }
 
     fn steps(&self) -> MutexGuard<'_, Steps> {
@@ -76,10 +75,8 @@ impl Watchdog {
     }
 }
 
-impl Steps {
-    fn silence(&self) -> Option<String> {
-        self.silent.as_ref().map(|subject| format!("{subject} does not answer"))
-    }
+fn silence_of(subject: &str) -> String {
+    format!("{subject} does not answer")
 }
 
 #[cfg(test)]
