@@ -30,89 +30,64 @@ impl JsonStyle {
 /// Returns `json`, which is valid JSON, in this style. Unless it is indented, only characters in strings that are not
 /// seen, which are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
-    let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
+    let (mut text, mut level) = (String::with_capacity(json.len()), 0_usize);
     let mut reader = JsonReader::new(json.as_bytes());
     let mut end = 0;
     loop {
         let first = reader.peek();
         let start = reader.at();
-        writer.write_space(json.get(end..start).unwrap_or_default());
+        if !style.indented {
+            let space = json.get(end..start).unwrap_or_default();
+            text.extend(space.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+        }
         if start == json.len() {
-            return writer.text;
+            return text;
         }
         if reader.token(first).is_err() {
             debug_assert!(false, "valid JSON has a token that is none");
-            return writer.text;
+            return text;
         }
         end = reader.at();
-        writer.write(first, json.get(start..end).unwrap_or_default(), json.get(end..).unwrap_or_default());
-    }
-}
-
-struct JsonWriter {
-    style: JsonStyle,
-    text: String,
-    /// How many arrays and objects are open.
-    level: usize,
-}
-
-impl JsonWriter {
-    /// Writes `token`, which begins with the byte `first` and is followed by `after`.
-    fn write(&mut self, first: u8, token: &str, after: &str) {
+        let token = json.get(start..end).unwrap_or_default();
+        let after = json.get(end..).unwrap_or_default().trim_start();
+        let (opens, closes) = (matches!(first, b'{' | b'['), matches!(first, b'}' | b']'));
+        level = level.saturating_sub(usize::from(closes));
+        if style.indented && closes && !text.ends_with(['{', '[']) {
+            break_line(&mut text, level);
+        }
         match first {
-            b'"' if after.trim_start().starts_with(':') => self.write_scalar(token, KEY_COLOUR),
-            b'"' => self.write_scalar(token, STRING_COLOUR),
-            b'{' | b'[' => {
-                self.text.push_str(token);
-                self.level += 1;
-                if !after.trim_start().starts_with(['}', ']']) {
-                    self.break_line();
-                }
-            }
-            b'}' | b']' => {
-                self.level = self.level.saturating_sub(1);
-                if !self.text.ends_with(['{', '[']) {
-                    self.break_line();
-                }
-                self.text.push_str(token);
-            }
-            b',' => {
-                self.text.push_str(token);
-                self.break_line();
-            }
-            b':' => self.text.push_str(if self.style.indented { ": " } else { token }),
-            _ => self.write_scalar(token, SCALAR_COLOUR),
+            b'"' if after.starts_with(':') => text += &style.painted(&escaped(token), KEY_COLOUR),
+            b'"' => text += &style.painted(&escaped(token), STRING_COLOUR),
+            b':' if style.indented => text += ": ",
+            b'{' | b'[' | b'}' | b']' | b',' | b':' => text += token,
+            _ => text += &style.painted(token, SCALAR_COLOUR),
+        }
+        level += usize::from(opens);
+        if style.indented && (first == b',' || opens && !after.starts_with(['}', ']'])) {
+            break_line(&mut text, level);
         }
     }
+}
 
-    fn write_space(&mut self, space: &str) {
-        if !self.style.indented {
-            self.text.extend(space.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
-        }
-    }
+fn break_line(text: &mut String, level: usize) {
+    let columns = INDENT_COLUMNS * level.min(INDENTED_LEVELS);
+    // Writing to a string never fails.
+    let _ = write!(text, "\n{:columns$}", "");
+}
 
-    /// Writes each character of the token that is not seen as an escape, or two beyond U+FFFF (RFC 8259 §7).
-    fn write_scalar(&mut self, token: &str, sgr: &str) {
-        let mut escaped = String::with_capacity(token.len());
-        for c in token.chars() {
-            if is_unseen(c) {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(escaped, "\\u{unit:04x}");
-                }
-            } else {
-                escaped.push(c);
+/// Returns a string with each character that is not seen as an escape, or two beyond U+FFFF (RFC 8259 §7).
+fn escaped(token: &str) -> String {
+    let mut text = String::with_capacity(token.len());
+    for c in token.chars() {
+        if is_unseen(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(text, "\\u{unit:04x}");
             }
-        }
-        self.text.push_str(&self.style.painted(&escaped, sgr));
-    }
-
-    fn break_line(&mut self) {
-        if self.style.indented {
-            let columns = INDENT_COLUMNS * self.level.min(INDENTED_LEVELS);
-            // Writing to a string never fails.
-            let _ = write!(self.text, "\n{:columns$}", "");
+        } else {
+            text.push(c);
         }
     }
+    text
 }
 
 #[cfg(test)]
