@@ -32,6 +32,7 @@ use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::message::publish::Unavailable;
 use crate::sys::log::log;
+use crate::sys::retry::retry_until;
 use crate::sys::secret_file::BYTE_ORDER_MARK;
 
 /// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once.
@@ -76,7 +77,6 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
         was_asked_again: false,
         resume_at: Instant::now(),
         was_connected: false,
-        return_by: None,
         report: Report::new(noun),
     };
     let result = sender.run();
@@ -108,9 +108,8 @@ struct Sender {
     was_asked_again: bool,
     /// When something is sent again.
     resume_at: Instant,
-    /// Whether the gateway was there, and by when one that went away must be back.
+    /// Whether the gateway was there.
     was_connected: bool,
-    return_by: Option<Instant>,
     report: Report,
 }
 
@@ -176,25 +175,20 @@ impl Sender {
         Ok(())
     }
 
-    /// Connects. A gateway that was there is waited for.
+    /// Connects. A gateway that was there is waited for: nothing is in flight that could be answered meanwhile.
     fn connect(&mut self) -> Result<(), Failure> {
-        let return_by = *self.return_by.get_or_insert_with(|| Instant::now() + RETURN_TIMEOUT);
-        match self.destination.connect(return_by) {
-            Ok(connection) => {
-                (self.connection, self.was_connected, self.return_by) = (Some(connection), true, None);
+        let return_by = Instant::now() + RETURN_TIMEOUT;
+        let attempt = || {
+            let connected = self.destination.connect(return_by);
+            // A gateway that its settings have switched off does not come back.
+            if connected.is_err() && !self.destination.has_young_settings() {
+                self.head = self.destination.request_head()?;
             }
-            Err(failure) => {
-                let is_awaited = self.was_connected && Instant::now() < return_by;
-                if !(is_awaited && failure.status == Failure::NO_GATEWAY) {
-                    return Err(failure);
-                }
-                self.resume_at = Instant::now() + RETURN_PAUSE;
-                // A gateway that its settings have switched off does not come back.
-                if !self.destination.has_young_settings() {
-                    self.head = self.destination.request_head()?;
-                }
-            }
-        }
+            connected
+        };
+        let is_awaited = |failure: &Failure| self.was_connected && failure.status == Failure::NO_GATEWAY;
+        self.connection = Some(retry_until(RETURN_TIMEOUT, RETURN_PAUSE, attempt, is_awaited)?);
+        self.was_connected = true;
         Ok(())
     }
 
