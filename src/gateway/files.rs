@@ -6,12 +6,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread::sleep;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Sender;
-use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
@@ -20,11 +20,11 @@ use crate::gateway::failure::Failure;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::shared::Opened;
+use crate::sys::event_loop;
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::timed_join::on_thread;
 use crate::sys::watch::Watch;
 use crate::sys::watchdog::Watchdog;
-use crate::sys::{event_loop, or_never};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
@@ -107,9 +107,9 @@ impl Files {
     }
 }
 
-/// Looks at files. It learns whether that was asked for, and returns when it is to look again at the latest. It is boxed,
-/// so that the program has the code of an event loop once.
-type Look = Box<dyn FnMut(bool) -> Result<Option<Instant>, Failure> + Send>;
+/// Looks at files. It learns whether that was asked for. It is boxed, so that the program has the code of an event loop
+/// once.
+type Look = Box<dyn FnMut(bool) -> Result<(), Failure> + Send>;
 
 /// What a thread that follows files shares with the others.
 struct Follower {
@@ -139,14 +139,13 @@ impl Follower {
                 // The watch starts before anything is read, so that no later change is missed.
                 watch.renew(|path| follower.watchdog.begin(path.display()));
                 follower.watchdog.begin(&subject);
-                let again_at = look(is_asked)?;
+                look(is_asked)?;
                 follower.watchdog.rest();
                 is_asked = tokio::select! {
                     () = follower.news.closed() => return Ok(()),
                     Ok(()) = reloads.changed() => true,
                     () = watch.changed() => false,
                     () = follower.again.notified() => false,
-                    () = or_never(again_at.map(sleep_until)) => false,
                 };
             }
         };
@@ -177,18 +176,18 @@ struct SettingsThread {
 }
 
 impl SettingsThread {
-    fn look(&mut self, is_asked: bool) -> Result<Option<Instant>, Failure> {
-        self.change = self.settings.read_again(is_asked);
+    fn look(&mut self, is_asked: bool) -> Result<(), Failure> {
+        self.change = self.settings.read_again(is_asked, sleep);
         if self.change.is_some() || !self.is_told {
             let told = self.apply().or_else(|failure| {
                 // An address was taken for a while, in which the settings may have been switched off.
-                self.change = Some(self.settings.read_again(false).ok_or(failure)?);
+                self.change = Some(self.settings.read_again(false, sleep).ok_or(failure)?);
                 self.apply()
             });
             self.is_told = told?;
         }
         self.tell_change();
-        Ok(self.settings.counts_at())
+        Ok(())
     }
 
     fn tell_change(&mut self) {
@@ -244,7 +243,7 @@ impl SettingsThread {
                     of_settings.again.notify_one();
                 }
             }
-            Ok(None)
+            Ok(())
         };
         self.certificate.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look))
     }

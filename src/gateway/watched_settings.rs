@@ -1,8 +1,7 @@
 //! Reads the settings at the start, at each look at their file and at SIGHUP.
 
 use std::path::{Path, PathBuf};
-
-use tokio::time::Instant;
+use std::time::Duration;
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
@@ -26,8 +25,6 @@ pub(super) struct WatchedSettings {
     last: Option<Result<Access, String>>,
     /// The lines that the log has about the settings in force.
     warnings: Vec<String>,
-    /// The version of the file that is empty, and when that counts.
-    emptied: Option<(FileVersion, Instant)>,
 }
 
 impl WatchedSettings {
@@ -50,20 +47,22 @@ impl WatchedSettings {
         }
     }
 
-    /// When the file, which is empty, is to be read again: it may be so only while it is saved.
-    pub(super) fn counts_at(&self) -> Option<Instant> {
-        self.emptied.map(|(_, counts_at)| counts_at)
-    }
-
     /// Reads the settings again. Settings that cannot be understood leave the last good ones in force. Returns what has
     /// become of the new ones, if the file is another version than before, or says something else, or if `forced`; never
-    /// for the first ones. An empty file counts at once if `forced`.
-    pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
-        let SettingsReading { access, version, is_empty } = settings::read(self.path.as_deref()?, settings::parse);
-        if !forced && is_empty && version.is_some_and(|version| self.awaits_content(version)) {
-            return None;
+    /// for the first ones. A file that was emptied is read once more after a `wait`, unless `forced`: it may be
+    /// empty only while it is saved.
+    pub(super) fn read_again(&mut self, forced: bool, wait: impl FnOnce(Duration)) -> Option<SettingsChange> {
+        let path = self.path.as_deref()?;
+        let mut reading = settings::read(path, settings::parse);
+        if !forced && reading.is_empty && reading.version != self.version {
+            wait(EMPTY_FOR);
+            let emptied = std::mem::replace(&mut reading, settings::read(path, settings::parse));
+            if reading.is_empty && reading.version != emptied.version {
+                // It had content meanwhile. The watch reports that, and it is read again.
+                return None;
+            }
         }
-        self.emptied = None;
+        let SettingsReading { access, version, .. } = reading;
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
         let before = self.last.replace(access.clone());
         let is_new = before.as_ref() != Some(&access);
@@ -82,15 +81,6 @@ impl WatchedSettings {
             }
         };
         (is_told && before.is_some()).then_some(change)
-    }
-
-    /// Returns whether the file, which is empty, has not been so for long enough.
-    fn awaits_content(&mut self, version: FileVersion) -> bool {
-        let now = Instant::now();
-        // Another version had content meanwhile.
-        let known = self.emptied.filter(|(known, _)| *known == version);
-        let (_, counts_at) = *self.emptied.insert(known.unwrap_or((version, now + EMPTY_FOR)));
-        now < counts_at
     }
 
     /// Logs what makes the token easy to read, to replace or to guess, and why clients cannot send it, unless that was
@@ -132,74 +122,72 @@ mod tests {
 
     fn started(path: &Path) -> WatchedSettings {
         let mut settings = WatchedSettings::new(TokenSource::SettingsFile(path.into()), Limits::DEFAULT.head_bytes);
-        settings.read_again(true);
+        settings.read_again(true, at_once);
         settings
     }
 
-    #[tokio::test]
-    async fn a_file_that_is_empty_while_it_is_saved_changes_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (mut settings, path) = opened(directory.path());
-        fs::write(&path, "").unwrap();
-        assert_eq!(settings.read_again(false), None);
-        assert!(settings.token().is_ok());
-        fs::write(&path, OPEN).unwrap();
-        assert_eq!(settings.read_again(false), Some(SettingsChange::Unchanged));
+    fn at_once(_: Duration) {
+        unreachable!("the content counts at once");
     }
 
-    #[tokio::test]
-    async fn a_file_that_had_content_meanwhile_has_not_stayed_empty() {
+    #[test]
+    fn a_file_that_is_empty_while_it_is_saved_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let (mut settings, path) = opened(directory.path());
         fs::write(&path, "").unwrap();
-        assert_eq!(settings.read_again(false), None);
-        tokio::time::sleep(EMPTY_FOR).await;
-        fs::write(&path, OPEN).unwrap();
-        fs::write(&path, "").unwrap();
-        assert_eq!(settings.read_again(false), None);
+        let change = settings.read_again(false, |_| fs::write(&path, OPEN).unwrap());
+        assert_eq!(change, Some(SettingsChange::Unchanged));
         assert!(settings.token().is_ok());
     }
 
-    #[tokio::test]
-    async fn a_file_that_stays_empty_disables() {
+    #[test]
+    fn a_file_that_had_content_meanwhile_has_not_stayed_empty() {
         let directory = tempfile::tempdir().unwrap();
         let (mut settings, path) = opened(directory.path());
-        let since = Instant::now();
         fs::write(&path, "").unwrap();
-        let change = loop {
-            tokio::time::sleep_until(settings.counts_at().unwrap_or_else(Instant::now)).await;
-            if let Some(change) = settings.read_again(false) {
-                break change;
-            }
-        };
-        assert!(since.elapsed() >= EMPTY_FOR, "after {:?}", since.elapsed());
-        assert_eq!(change, SettingsChange::Reloaded);
+        let change = settings.read_again(false, |time| {
+            std::thread::sleep(time);
+            fs::write(&path, OPEN).unwrap();
+            fs::write(&path, "").unwrap();
+        });
+        assert_eq!(change, None);
+        assert!(settings.token().is_ok());
+    }
+
+    #[test]
+    fn a_file_that_stays_empty_disables_and_is_waited_for_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut settings, path) = opened(directory.path());
+        fs::write(&path, "").unwrap();
+        let mut waited = Duration::ZERO;
+        assert_eq!(settings.read_again(false, |time| waited += time), Some(SettingsChange::Reloaded));
+        assert_eq!(waited, EMPTY_FOR);
         assert!(settings.token().is_err());
+        assert_eq!(settings.read_again(false, at_once), None);
     }
 
-    #[tokio::test]
-    async fn an_empty_file_counts_at_once_at_the_start_and_when_asked() {
+    #[test]
+    fn an_empty_file_counts_at_once_at_the_start_and_when_asked() {
         let directory = tempfile::tempdir().unwrap();
         let (mut settings, path) = opened(directory.path());
         fs::write(&path, "").unwrap();
-        assert_eq!(settings.read_again(false), None);
-        assert_eq!(settings.read_again(true), Some(SettingsChange::Reloaded));
+        assert_eq!(settings.read_again(true, at_once), Some(SettingsChange::Reloaded));
         assert!(settings.token().is_err());
         assert!(started(&path).token().is_err());
     }
 
-    #[tokio::test]
-    async fn anything_but_an_empty_file_counts_at_once() {
+    #[test]
+    fn anything_but_an_empty_file_counts_at_once() {
         let directory = tempfile::tempdir().unwrap();
         for text in ["\n", "# nothing", "OPEN_REST_API = False\n"] {
             let (mut settings, path) = opened(directory.path());
             fs::write(&path, text).unwrap();
-            assert_eq!(settings.read_again(false), Some(SettingsChange::Reloaded), "{text:?}");
+            assert_eq!(settings.read_again(false, at_once), Some(SettingsChange::Reloaded), "{text:?}");
             assert!(settings.token().is_err());
         }
         let (mut settings, path) = opened(directory.path());
         fs::remove_file(&path).unwrap();
-        assert_eq!(settings.read_again(false), Some(SettingsChange::Reloaded));
+        assert_eq!(settings.read_again(false, at_once), Some(SettingsChange::Reloaded));
         assert!(settings.token().is_err());
     }
 }
