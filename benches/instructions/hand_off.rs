@@ -6,10 +6,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use adapter_gateway::bus::Waker;
-use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
+use adapter_gateway::bus::inbox::Inbox;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher};
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::terms::limits::Limits;
+use adapter_gateway::zmtp::WireMessage;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -40,7 +41,7 @@ fn fill(publisher: &Publisher) {
     }
 }
 
-type Filled = Box<(Inbox, VecDeque<PostedMessage>)>;
+type Filled = Box<(Inbox, VecDeque<WireMessage>)>;
 
 #[library_benchmark(setup = filled)]
 #[bench::messages_31()]
@@ -49,9 +50,9 @@ fn take(mut filled: Filled) -> Filled {
     filled
 }
 
-fn drain((inbox, batch): &mut (Inbox, VecDeque<PostedMessage>)) -> usize {
+fn drain((inbox, batch): &mut (Inbox, VecDeque<WireMessage>)) -> usize {
     inbox.take(batch, false);
-    let taken = batch.drain(..).map(|message| black_box(&message).weight_bytes);
+    let taken = batch.drain(..).map(|message| black_box(&message).weight_bytes());
     let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight_bytes| (messages + 1, bytes + weight_bytes));
     inbox.give_back(messages as u64, bytes, false);
     messages

@@ -15,19 +15,8 @@ use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::terms::limits::Limits;
 use crate::zmtp::{SubscriberTotals, WireMessage};
 
-/// What a message counts beside its content, in bytes: its entries in the inbox and the log, and the allocator's part.
-const MESSAGE_OVERHEAD_BYTES: usize = 256;
-
 /// The number of messages for which an empty inbox keeps memory: some 80 KiB.
 const KEPT_MESSAGES: usize = 1_024;
-
-/// A message that was accepted.
-pub struct PostedMessage {
-    /// What is sent.
-    pub message: WireMessage,
-    /// What the message counts against the bound in bytes: its content and its overhead.
-    pub weight_bytes: usize,
-}
 
 /// Publishes messages from any thread.
 pub type Publisher = Arc<Inbox>;
@@ -52,7 +41,7 @@ pub struct Inbox {
 #[derive(Default)]
 struct Contents {
     /// Those that the bus thread has not taken.
-    messages: VecDeque<PostedMessage>,
+    messages: VecDeque<WireMessage>,
     notices: Notices,
     /// Bytes and peers are counted elsewhere.
     counters: BusCounters,
@@ -172,7 +161,7 @@ impl Inbox {
     }
 
     /// Takes all that waits if `batch` is empty. Parks the bus thread if `may_park` and it has nothing to do.
-    pub fn take(&self, batch: &mut VecDeque<PostedMessage>, may_park: bool) -> Notices {
+    pub fn take(&self, batch: &mut VecDeque<WireMessage>, may_park: bool) -> Notices {
         if batch.is_empty() && batch.capacity() > KEPT_MESSAGES {
             batch.shrink_to(KEPT_MESSAGES);
         }
@@ -258,19 +247,19 @@ impl Publish for Inbox {
     /// Copies the message into the inbox, or keeps the buffer of its payload. After `Ok` the message will be handed
     /// over, even if every connection is lost and comes back. The caller calls [`Inbox::wake`] then.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-        let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let message = match payload.kept {
             None => WireMessage::copy_of(topic.as_bytes(), payload.bytes),
             Some((buffer, part)) => WireMessage::part_of(topic.as_bytes(), buffer, part),
         };
         let message = message.ok_or(Unavailable::QueueFull)?;
+        let weight_bytes = message.weight_bytes();
         let mut contents = self.enter(weight_bytes)?;
         contents.notices.bytes += weight_bytes;
         contents.counters.accepted += 1;
         let queue = &mut contents.counters.queue;
         queue.depth += 1;
         queue.high_water = queue.high_water.max(queue.depth);
-        contents.messages.push_back(PostedMessage { message, weight_bytes });
+        contents.messages.push_back(message);
         Ok(())
     }
 }
@@ -297,8 +286,8 @@ mod tests {
     fn take(inbox: &Inbox) -> Vec<Vec<u8>> {
         let mut batch = VecDeque::new();
         inbox.take(&mut batch, false);
-        inbox.give_back(batch.len() as u64, batch.iter().map(|posted| posted.weight_bytes).sum(), false);
-        batch.iter().map(|posted| posted.message.payload().to_vec()).collect()
+        inbox.give_back(batch.len() as u64, batch.iter().map(WireMessage::weight_bytes).sum(), false);
+        batch.iter().map(|message| message.payload().to_vec()).collect()
     }
 
     /// Returns how often the thread was woken since the last call. The read fails where it was not: it would block.
@@ -321,18 +310,18 @@ mod tests {
         inbox.take(&mut batch, false);
         assert_eq!((inbox.available(), post(&inbox, b"3")), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
         let first = batch.pop_front().unwrap();
-        inbox.give_back(1, first.weight_bytes, false);
-        assert_eq!((first.message.payload(), inbox.available(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
+        inbox.give_back(1, first.weight_bytes(), false);
+        assert_eq!((first.payload(), inbox.available(), post(&inbox, b"3")), (&b"1"[..], Ok(()), Ok(())));
         inbox.take(&mut batch, false);
         assert_eq!(batch.len(), 1, "the former batch is not over");
-        inbox.give_back(1, batch.pop_front().unwrap().weight_bytes, false);
+        inbox.give_back(1, batch.pop_front().unwrap().weight_bytes(), false);
         assert_eq!(take(&inbox), [b"3"]);
         assert_eq!(counters(&inbox), (3, 3, 0, 2, 0));
     }
 
     #[test]
     fn the_bound_in_bytes_counts_content_and_overhead() {
-        let (inbox, payload) = (inbox(1_000, 4 * 1_000), [0; 1_000 - MESSAGE_OVERHEAD_BYTES - 1]);
+        let (inbox, payload) = (inbox(1_000, 4 * 1_000), [0; 1_000 - 256 - 1]);
         (0..4).for_each(|_| post(&inbox, &payload).unwrap());
         assert_eq!((post(&inbox, b""), inbox.available()), (Err(Unavailable::QueueFull), Err(Unavailable::QueueFull)));
         assert_eq!(counters(&inbox), (4, 0, 4, 4, 4_000));
@@ -359,7 +348,7 @@ mod tests {
         }
         assert_eq!((wakes(&inbox), inbox.counters().queue.pipe_full), (1, 1));
         assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
-        inbox.give_back(1, 1 + 1 + MESSAGE_OVERHEAD_BYTES, false);
+        inbox.give_back(1, inbox.counters().queue.bytes, false);
         assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
     }
 
@@ -374,7 +363,7 @@ mod tests {
         assert_eq!((wakes(&inbox), inbox.take(&mut batch, true).is_parked, batch.len()), (1, false, 1));
         inbox.wake();
         assert_eq!(wakes(&inbox), 0);
-        inbox.give_back(1, batch[0].weight_bytes, false);
+        inbox.give_back(1, batch[0].weight_bytes(), false);
     }
 
     #[test]

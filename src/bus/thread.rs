@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use super::bound::{LostSubscriber, Server};
 use super::endpoint::Endpoint;
-use super::inbox::{Inbox, Notices, PostedMessage};
+use super::inbox::{Inbox, Notices};
 use super::link::{Dialled, LinkStatus};
 use super::poller::{Clock, Poller, WaitEnd};
 use crate::sys::log::log;
 use crate::sys::memory::MEMORY;
 use crate::sys::process::schedule_as_batch;
-use crate::zmtp::Exchange;
+use crate::zmtp::{Exchange, WireMessage};
 
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -58,7 +58,7 @@ pub(super) struct BusThread {
     pub(super) server: Option<Server>,
     pub(super) inbox: Arc<Inbox>,
     /// Messages that were taken from the inbox.
-    pub(super) batch: VecDeque<PostedMessage>,
+    pub(super) batch: VecDeque<WireMessage>,
     /// What was found in the inbox with them.
     pub(super) notices: Notices,
     pub(super) on_event: Box<dyn Fn(BusEvent) + Send>,
@@ -144,13 +144,13 @@ impl BusThread {
         let count = self.batch.len().min(BATCH_MESSAGES as usize);
         // Of many messages at once, the last one is looked at: a person posts one at a time.
         if let Some(last) = count.checked_sub(1).and_then(|last| self.batch.get(last)) {
-            self.exchange.note_topic(last.message.topic());
+            self.exchange.note_topic(last.topic());
         }
         // Other cores wrote the messages. One pass that reads a byte of each lets these cache misses overlap.
-        let first_bytes = self.batch.iter().take(count).filter_map(|posted| posted.message.topic().first());
+        let first_bytes = self.batch.iter().take(count).filter_map(|message| message.topic().first());
         hint::black_box(first_bytes.fold(0, |all, byte| all ^ byte));
-        for posted in self.batch.drain(..count) {
-            self.exchange.post(posted.message, posted.weight_bytes, now);
+        for message in self.batch.drain(..count) {
+            self.exchange.post(message, now);
         }
         let mut is_more = !self.batch.is_empty();
         for (index, dialled) in self.dialled.iter_mut().enumerate() {

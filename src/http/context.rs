@@ -161,7 +161,9 @@ mod tests {
         }
 
         fn publish(&self, _topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-            let sizes = (payload.bytes.len(), payload.held_bytes(), payload.kept.is_some());
+            let kept_bytes = payload.kept.as_ref().map(|(buffer, _)| buffer.capacity());
+            let payload_bytes = payload.bytes.len();
+            let sizes = (payload_bytes, kept_bytes.unwrap_or(payload_bytes), kept_bytes.is_some());
             self.sizes.borrow_mut().push(sizes);
             Ok(())
         }

@@ -64,11 +64,6 @@ impl<'p> Payload<'p> {
         let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
         Self { bytes, kept: is_kept.then_some((buffer, part)) }
     }
-
-    /// Bytes of memory that the payload takes once it is published.
-    pub fn held_bytes(&self) -> usize {
-        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
-    }
 }
 
 impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
@@ -84,9 +79,7 @@ mod tests {
     fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
         let payload = Payload::of(buffer, bytes);
         assert!(ptr::eq(payload.bytes, bytes));
-        let kept = payload.kept.is_some();
-        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
-        kept
+        payload.kept.is_some()
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use super::wire::{FRAME_HEAD_BYTES, put_frame_head};
 
+/// What a message counts beside its content, in bytes: its entries in the inbox and the log, and the allocator's part.
+pub(super) const OVERHEAD_BYTES: usize = 256;
+
 /// A message in the frames of ZMTP.
 #[derive(Clone, Debug)]
 pub struct WireMessage {
@@ -79,6 +82,16 @@ impl WireMessage {
         self.wire().map(<[u8]>::len).iter().sum()
     }
 
+    /// Returns what the message counts against a bound, in bytes: its topic, its payload or the whole buffer that the
+    /// payload lies in, and its overhead.
+    pub fn weight_bytes(&self) -> usize {
+        let payload_bytes = match &self.shared {
+            Some((buffer, _)) => buffer.capacity(),
+            None => self.own.len() - self.payload_at,
+        };
+        self.topic.len() + payload_bytes + OVERHEAD_BYTES
+    }
+
     fn shared_bytes(&self) -> &[u8] {
         self.shared.as_ref().and_then(|(buffer, part)| buffer.get(part.clone())).unwrap_or_default()
     }
@@ -98,6 +111,7 @@ mod tests {
             assert_eq!(copied.wire().concat(), [expected_head, &payload].concat());
             assert_eq!((copied.topic(), copied.payload()), (&topic[..], &payload[..]));
             assert_eq!(copied.wire_bytes(), expected_head.len() + payload_bytes);
+            assert_eq!(copied.weight_bytes(), topic_bytes + payload_bytes + 256);
         }
         let long = WireMessage::copy_of(&[b't'; 256], b"").unwrap();
         assert!(long.wire()[0].starts_with(b"\x03\0\0\0\0\0\0\x01\0t"));
@@ -105,11 +119,14 @@ mod tests {
 
     #[test]
     fn a_shared_payload_is_not_copied_and_lives_as_long_as_the_message() {
-        let buffer = Arc::new((0..=255).cycle().take(10_000).collect::<Vec<u8>>());
+        let mut buffer = Vec::with_capacity(12_000);
+        buffer.extend((0..=255).cycle().take(10_000));
+        let buffer = Arc::new(buffer);
         let message = WireMessage::part_of(b"topic", &buffer, 1..9_001).unwrap();
         assert_eq!(message.payload().as_ptr(), buffer[1..].as_ptr());
         assert_eq!(message.wire().concat(), WireMessage::copy_of(b"topic", &buffer[1..9_001]).unwrap().wire().concat());
         assert_eq!((message.wire_bytes(), Arc::strong_count(&buffer)), (7 + 9 + 9_000, 2));
+        assert_eq!(message.weight_bytes(), 5 + 12_000 + 256);
         drop(message);
         assert_eq!(Arc::strong_count(&buffer), 1);
     }

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use adapter_gateway::bus::Waker;
-use adapter_gateway::bus::inbox::{Inbox, PostedMessage};
+use adapter_gateway::bus::inbox::Inbox;
 use adapter_gateway::terms::limits;
+use adapter_gateway::zmtp::WireMessage;
 
 pub(crate) struct Bus {
     pub(crate) inbox: Arc<Inbox>,
-    batch: RefCell<VecDeque<PostedMessage>>,
+    batch: RefCell<VecDeque<WireMessage>>,
 }
 
 impl Bus {
@@ -35,8 +36,8 @@ impl Bus {
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut batch = self.batch.borrow_mut();
         self.inbox.take(&mut batch, false);
-        let posted = batch.pop_front()?;
-        self.inbox.give_back(1, posted.weight_bytes, false);
-        Some((posted.message.topic().to_vec(), posted.message.payload().to_vec()))
+        let message = batch.pop_front()?;
+        self.inbox.give_back(1, message.weight_bytes(), false);
+        Some((message.topic().to_vec(), message.payload().to_vec()))
     }
 }

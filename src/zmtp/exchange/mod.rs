@@ -34,9 +34,6 @@ pub const REFERENCED_BYTES: usize = 16 * 1024;
 /// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Others wait so long.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
 
-/// What a message of a publisher counts beside its bytes, in bytes: its entry of the log, and the allocator's part.
-const ENTRY_BYTES: usize = 256;
-
 /// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
 pub const FORWARDED_BYTES: usize = 64 * 1024 * 1024;
 
@@ -117,9 +114,9 @@ impl Exchange {
         self.log.tidy();
     }
 
-    /// Takes a posted message, whose weight is given back with it.
-    pub fn post(&mut self, message: WireMessage, weight_bytes: usize, now: Duration) {
-        self.take(message, Origin::Posted, weight_bytes, now);
+    /// Takes a posted message.
+    pub fn post(&mut self, message: WireMessage, now: Duration) {
+        self.take(message, Origin::Posted, now);
     }
 
     /// Takes note of the topic of a posted message if no subscriber of a bound endpoint asks for it.
@@ -131,12 +128,11 @@ impl Exchange {
 
     /// Takes a message of a publisher of the hub. Returns how many subscribers it goes to.
     pub fn forward(&mut self, message: WireMessage, now: Duration) -> usize {
-        let weight_bytes = message.wire_bytes() + ENTRY_BYTES;
-        self.take(message, Origin::Forwarded, weight_bytes, now).len()
+        self.take(message, Origin::Forwarded, now).len()
     }
 
     /// Returns the subscribers that are to have the message.
-    fn take(&mut self, message: WireMessage, origin: Origin, weight_bytes: usize, taken_at: Duration) -> PlaceSet {
+    fn take(&mut self, message: WireMessage, origin: Origin, taken_at: Duration) -> PlaceSet {
         let is_forwarded = origin == Origin::Forwarded;
         let matching = self.subscriptions.matching(message.topic());
         let wanted = if is_forwarded { matching.intersection(&self.of_hub) } else { matching };
@@ -148,11 +144,11 @@ impl Exchange {
         }
         let number = self.log.next_number;
         if wanted.is_empty() && (is_forwarded || number < self.handed_below) {
-            self.freed.add(origin, weight_bytes);
+            self.freed.add(origin, &message);
             return wanted;
         }
         if is_forwarded {
-            self.forwarded_bytes += weight_bytes;
+            self.forwarded_bytes += message.weight_bytes();
             self.is_full |= self.forwarded_bytes >= FORWARDED_BYTES;
         }
         for place in wanted.iter() {
@@ -163,7 +159,7 @@ impl Exchange {
             }
             reader.waiting_messages += 1;
         }
-        self.log.push(Entry { number, origin, weight_bytes, taken_at, wanted, message: Some(message) });
+        self.log.push(Entry { number, origin, taken_at, wanted, message: Some(message) });
         wanted
     }
 
@@ -357,10 +353,10 @@ impl Exchange {
         if !entry.wanted.is_empty() || !is_handed {
             return;
         }
-        let Some((origin, weight_bytes)) = self.log.free(index) else { return };
-        self.freed.add(origin, weight_bytes);
+        let Some((origin, message)) = self.log.free(index) else { return };
+        self.freed.add(origin, &message);
         if origin == Origin::Forwarded {
-            self.forwarded_bytes -= weight_bytes;
+            self.forwarded_bytes -= message.weight_bytes();
             self.is_full &= self.forwarded_bytes > FORWARDED_BYTES / 2;
         }
     }

@@ -32,9 +32,9 @@ fn leave(exchange: &mut Exchange, places: &[u8]) {
     exchange.leave(set_of(places));
 }
 
-/// Posts messages to a topic, each with the weight 10, at these times in seconds.
+/// Posts messages to a topic, at these times in seconds.
 fn post(exchange: &mut Exchange, topic: &[u8], times: impl IntoIterator<Item = u32>) {
-    times.into_iter().for_each(|at| exchange.post(message(topic, 1), 10, SECOND * at));
+    times.into_iter().for_each(|at| exchange.post(message(topic, 1), SECOND * at));
 }
 
 /// Returns the next batch for the subscriber at this place.
@@ -58,7 +58,7 @@ fn drain(exchange: &mut Exchange, place: u8) -> Vec<u8> {
 
 fn freed_posted(exchange: &mut Exchange) -> u64 {
     let freed = exchange.take_freed();
-    assert_eq!((freed.posted_weight_bytes as u64, freed.forwarded), (freed.posted * 10, 0));
+    assert_eq!((freed.posted_weight_bytes as u64, freed.forwarded), (freed.posted * (2 + 256), 0));
     freed.posted
 }
 
@@ -119,9 +119,9 @@ fn all_subscribers_get_one_order_of_what_is_posted_and_what_publishers_send() {
     let mut exchange = exchange_with(2, 0);
     let messages = [1, 2, 3].map(|bytes| message(b"t", bytes));
     let [first, second, third] = messages.clone();
-    exchange.post(first, 0, SECOND);
+    exchange.post(first, SECOND);
     exchange.forward(second, SECOND);
-    exchange.post(third, 0, SECOND);
+    exchange.post(third, SECOND);
     let expected = messages.map(|message| message.wire().concat()).concat();
     assert_eq!((drain(&mut exchange, 0), drain(&mut exchange, 1)), (expected.clone(), expected));
 }
@@ -137,7 +137,7 @@ fn a_batch_copies_what_is_small_and_refers_to_the_first_large_part() {
         (&[largest_copied; 9], 5 * (REFERENCED_BYTES - 1), 0),
     ] {
         let mut exchange = exchange_with(1, 0);
-        payloads.iter().for_each(|bytes| exchange.post(message(b"t", *bytes), 0, SECOND));
+        payloads.iter().for_each(|bytes| exchange.post(message(b"t", *bytes), SECOND));
         let mut copied = b"what the last batch has left".to_vec();
         let referenced_bytes = exchange.batch(0, false, &mut copied).len();
         assert_eq!((copied.len(), referenced_bytes), (expected_copied, expected_referenced), "{payloads:?}");
@@ -153,7 +153,7 @@ fn the_more_subscribers_wait_the_less_of_a_large_message_each_gets_at_once() {
     for (subscribers, referenced_bytes) in [(1, large.wire_bytes()), (16, large.wire_bytes()), (255, TURN_BYTES / 255)]
     {
         let mut exchange = exchange_with(subscribers, 0);
-        exchange.post(large.clone(), 0, SECOND);
+        exchange.post(large.clone(), SECOND);
         assert_eq!(exchange.batch(0, false, &mut Vec::new()).len(), referenced_bytes, "{subscribers}");
     }
 }
@@ -162,7 +162,7 @@ fn the_more_subscribers_wait_the_less_of_a_large_message_each_gets_at_once() {
 fn a_large_payload_is_written_from_where_it_lies_also_from_its_middle() {
     let mut exchange = exchange_with(1, 0);
     let buffer = Arc::new((0..=255).cycle().take(3 * REFERENCED_BYTES).collect::<Vec<u8>>());
-    exchange.post(WireMessage::part_of(b"t", &buffer, 1..buffer.len()).unwrap(), 0, SECOND);
+    exchange.post(WireMessage::part_of(b"t", &buffer, 1..buffer.len()).unwrap(), SECOND);
     let mut copied = Vec::new();
     let referenced = exchange.batch(0, false, &mut copied);
     assert_eq!((copied.len(), referenced.as_ptr()), (12, buffer[1..].as_ptr()));
@@ -198,7 +198,7 @@ fn a_command_waits_for_the_end_of_the_message_that_is_written_in_part() {
 #[test]
 fn lost_are_messages_not_wholly_written_and_those_whose_end_is_not_acknowledged() {
     let mut exchange = exchange_with(1, 0);
-    (0..3).for_each(|_| exchange.post(message(b"t", 2_000 - 12), 0, SECOND));
+    (0..3).for_each(|_| exchange.post(message(b"t", 2_000 - 12), SECOND));
     for (written_bytes, unacknowledged_bytes, lost) in
         [(0, 0, 3), (1_999, 0, 3), (1, 0, 2), (2_000, 2_000, 2), (0, 1, 2), (1_999, 1_999, 1), (1, 2_000, 1), (0, 0, 0)]
     {
@@ -212,7 +212,7 @@ fn lost_are_messages_not_wholly_written_and_those_whose_end_is_not_acknowledged(
 fn it_is_time_to_look_what_is_acknowledged_when_much_may_not_be() {
     let mut exchange = exchange_with(1, 0);
     let is_time = (0..256).map(|_| {
-        exchange.post(message(b"t", 1_024), 0, SECOND);
+        exchange.post(message(b"t", 1_024), SECOND);
         exchange.written(0, 1_036)
     });
     assert_eq!(is_time.filter(|is_time| *is_time).count(), 1, "once, at the last message");
@@ -266,7 +266,7 @@ fn lateness_is_the_most_messages_and_the_longest_time_that_one_waits() {
 #[test]
 fn publishers_wait_from_the_bound_until_half_of_it_is_free() {
     let mut exchange = exchange_with(1, 0);
-    let payload_bytes = FORWARDED_BYTES / 8 - ENTRY_BYTES - 12;
+    let payload_bytes = FORWARDED_BYTES / 8 - 256 - 1;
     for number in 1..=8 {
         exchange.forward(message(b"t", payload_bytes), SECOND);
         assert_eq!(exchange.is_full(), number == 8, "after {number} messages");
@@ -281,8 +281,8 @@ fn publishers_wait_from_the_bound_until_half_of_it_is_free() {
 #[test]
 fn only_what_publishers_have_sent_and_somebody_waits_for_counts_against_their_bound() {
     let mut exchange = exchange_with(1, 0);
-    exchange.forward(message(b"t", FORWARDED_BYTES - ENTRY_BYTES - 13), SECOND);
-    exchange.post(message(b"t", 100), 100, SECOND);
+    exchange.forward(message(b"t", FORWARDED_BYTES - 256 - 2), SECOND);
+    exchange.post(message(b"t", 100), SECOND);
     exchange.subscriptions.cancel(0, b"");
     exchange.forward(message(b"t", 100), SECOND);
     assert!(!exchange.is_full(), "nobody wants the last one");

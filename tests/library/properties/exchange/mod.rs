@@ -39,6 +39,11 @@ static CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| {
     let words = (0..(LARGEST_PAYLOAD as u32 + 256).div_ceil(4)).map(|word| word.wrapping_mul(0x9e37_79b1));
     Arc::new(words.flat_map(u32::to_le_bytes).collect())
 });
+/// The beginning of it, of which all payloads but the largest are parts: a message counts all of its buffer.
+static SHORT_CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(CONTENT[..BATCH_BYTES + 5_256].to_vec()));
+
+/// What a message counts beside its content.
+const OVERHEAD_BYTES: usize = 256;
 
 /// The first byte says what is bound and dialled, and each three that follow what happens, to whom, and how much.
 pub(crate) fn exchange(input: &[u8]) {
@@ -115,20 +120,19 @@ impl World {
         // The payloads of messages that follow each other differ.
         let part = self.taken % 256..self.taken % 256 + payload_bytes;
         self.taken += 1;
-        let wire = Wire::new(topic, &CONTENT[part.clone()]);
+        let content = if payload_bytes == LARGEST_PAYLOAD { &*CONTENT } else { &*SHORT_CONTENT };
+        let wire = Wire::new(topic, &content[part.clone()]);
         let is_shared = much >= 128 || payload_bytes == LARGEST_PAYLOAD;
         let message = match is_shared {
-            true => WireMessage::part_of(topic, &CONTENT, part),
-            false => WireMessage::copy_of(topic, &CONTENT[part]),
+            true => WireMessage::part_of(topic, content, part),
+            false => WireMessage::copy_of(topic, &content[part]),
         };
         let message = message.expect("there is memory");
-        let weight_bytes = match origin {
-            Origin::Posted => usize::from(who),
-            Origin::Forwarded => wire.len() + model::ENTRY_BYTES,
-        };
+        let held_bytes = if is_shared { content.capacity() } else { payload_bytes };
+        let weight_bytes = topic.len() + held_bytes + OVERHEAD_BYTES;
         let expected = self.model.take(origin, topic, wire, (weight_bytes, self.now));
         match origin {
-            Origin::Posted => self.exchange.post(message, weight_bytes, self.now),
+            Origin::Posted => self.exchange.post(message, self.now),
             Origin::Forwarded => assert_eq!(self.exchange.forward(message, self.now), expected),
         }
     }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use adapter_gateway::zmtp::{FORWARDED_BYTES, Freed, Origin, SubscriberTotals};
 
-/// What a message of a publisher counts beside its bytes.
-pub(super) const ENTRY_BYTES: usize = 256;
 /// Ends of messages in the same so many bytes of a stream are acknowledged together.
 const SPAN_BYTES: u64 = 1_024;
 
@@ -220,7 +218,7 @@ impl Model {
 
     pub(super) fn forwarded_bytes(&self) -> usize {
         let forwarded = self.messages.iter().filter(|message| message.origin == Origin::Forwarded);
-        forwarded.map(|message| message.wire.len() + ENTRY_BYTES).sum()
+        forwarded.map(|message| message.weight_bytes).sum()
     }
 
     /// Returns whether publishers must wait. It is asked after each step.
