@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -25,8 +25,6 @@ pub type Publisher = Arc<Inbox>;
 /// their places back.
 pub struct Inbox {
     contents: Mutex<Contents>,
-    /// Notified when the number of subscriptions changes.
-    subscribed: Condvar,
     /// Wakes the bus thread.
     pub waker: Arc<Waker>,
     /// It is to log the subscriptions.
@@ -119,7 +117,6 @@ impl Inbox {
         let counters = BusCounters { endpoints, ..BusCounters::default() };
         Self {
             contents: Mutex::new(Contents { counters, ..Contents::default() }),
-            subscribed: Condvar::new(),
             waker,
             log_wanted: AtomicBool::new(false),
             peers: Arc::default(),
@@ -201,17 +198,7 @@ impl Inbox {
 
     /// Says how it stands with the subscribers of bound endpoints.
     pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
-        let former = mem::replace(&mut self.lock().counters.subscribers, totals);
-        if former.subscriptions != totals.subscriptions {
-            self.subscribed.notify_all();
-        }
-    }
-
-    /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
-    pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        let has_none = |contents: &mut Contents| contents.counters.subscribers.subscriptions.unwrap_or_default() == 0;
-        let waited = self.subscribed.wait_timeout_while(self.lock(), timeout, has_none);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        self.lock().counters.subscribers = totals;
     }
 
     /// Returns whether every endpoint is connected, so that none misses a message that is posted now.
@@ -268,6 +255,7 @@ impl Publish for Inbox {
 mod tests {
     use std::num::NonZero;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 

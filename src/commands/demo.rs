@@ -20,6 +20,7 @@ use crate::message::{Encoding, topics};
 use crate::settings::random_hex;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
+use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::terminal::path_option;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::terms::token::Token;
@@ -69,9 +70,9 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
     let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
     let mut subscriber = Subscriber::connect(subscribers, &topics).map_err(Failure::configuration)?;
-    if !bus.publisher().wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-        return Err(Failure::configuration("the listener could not subscribe to the embedded hub"));
-    }
+    let subscriptions = || bus.counters().subscribers.subscriptions.filter(|number| *number > 0).ok_or(());
+    retry_until(SUBSCRIBE_TIMEOUT, PAUSE, subscriptions, |()| true)
+        .map_err(|()| Failure::configuration("the listener could not subscribe to the embedded hub"))?;
     let interrupter = subscriber.interrupter();
     let thread = TimedJoinHandle::spawn("print", move || {
         let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);

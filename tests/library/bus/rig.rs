@@ -94,6 +94,11 @@ pub(crate) fn any_port() -> Endpoint {
     "tcp://127.0.0.1:*".parse().unwrap()
 }
 
+/// Waits until somebody has subscribed at a bound endpoint.
+pub(crate) fn wait_for_subscriber(bus: &Bus) {
+    eventually("somebody subscribes", || bus.counters().subscribers.subscriptions.filter(|number| *number > 0));
+}
+
 impl Running {
     pub(crate) fn subscribers_side(&self) -> &Endpoint {
         self.bus.bound().last().unwrap()

@@ -11,7 +11,7 @@ use adapter_gateway::bus::{Bus, BusConfig, HubEndpoints, Unavailable};
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::zmtp::{self, GREETING, SUBSCRIBE_TO_EVERYTHING, SocketRole};
 
-use super::rig::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed};
+use super::rig::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed, wait_for_subscriber};
 use crate::support::{Lateness, PATIENCE, eventually};
 
 /// What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
@@ -47,7 +47,7 @@ fn stop_writes_out_what_waits_for_a_slow_subscriber() {
     let running = hub(MESSAGES as usize);
     let slow = subscribed(10);
     slow.connect(running.subscribers_side().as_str()).unwrap();
-    assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
+    wait_for_subscriber(&running.bus);
     (0..MESSAGES).for_each(|number| running.publish_padded(number, 65_532));
     let stopping = thread::spawn(move || running.bus.stop(PATIENCE));
     thread::sleep(Duration::from_secs(1));
@@ -117,7 +117,7 @@ fn a_stop_ends_with_its_last_peer_whether_that_closes_the_connection_or_not() {
         let mut peer = TcpStream::connect(address).unwrap();
         let handshake = [&GREETING[..], zmtp::ready(SocketRole::Publishes), SUBSCRIBE_TO_EVERYTHING];
         peer.write_all(&handshake.concat()).unwrap();
-        assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
+        wait_for_subscriber(&running.bus);
         let reader = thread::spawn(move || {
             peer.read_to_end(&mut Vec::new()).unwrap();
             if closes { None } else { Some(peer) }

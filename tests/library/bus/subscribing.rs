@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use adapter_gateway::commands::{Received, Subscriber};
 
-use super::rig::{Running, hub, hub_at, number_in};
+use super::rig::{Running, hub, hub_at, number_in, wait_for_subscriber};
 use crate::support::{PATIENCE, bound_socket, eventually};
 
 fn subscriber(running: &Running) -> Subscriber {
@@ -27,7 +27,7 @@ fn messages_pass_over_ipv6() {
     }
     let running = hub_at("tcp://[::1]:*", 100);
     let mut subscriber = subscriber(&running);
-    assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
+    wait_for_subscriber(&running.bus);
     running.publish(7);
     assert_eq!(number(subscriber.recv(PATIENCE)), 7);
 }
@@ -56,7 +56,7 @@ fn the_loss_of_a_hub_is_reported_before_its_last_message() {
             sender.send(()).unwrap();
         }
     });
-    assert!(running.bus.publisher().wait_for_subscriber(PATIENCE));
+    wait_for_subscriber(&running.bus);
     (0..MESSAGES).for_each(|number| running.publish(number));
     assert_eq!(number(subscriber.recv(PATIENCE)), 0);
     running.bus.stop(PATIENCE);

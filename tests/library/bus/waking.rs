@@ -11,9 +11,9 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Una
 use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, TOPIC, any_port, connecting, subscribed};
+use super::rig::{Hub, TOPIC, any_port, connecting, subscribed, wait_for_subscriber};
 use crate::support::usage::{sleeps, voluntary_switches};
-use crate::support::{PATIENCE, eventually};
+use crate::support::eventually;
 
 /// Starts a bus. Returns it with the folder of its thread, which tells of the connection.
 fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, PathBuf) {
@@ -68,7 +68,7 @@ fn a_stalled_thread_does_not_spin() {
         let stalled = subscribed(1);
         if !is_dialled {
             stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
-            assert!(bus.publisher().wait_for_subscriber(PATIENCE));
+            wait_for_subscriber(&bus);
         }
         let publisher = bus.publisher();
         eventually("the bus is stalled", || {
