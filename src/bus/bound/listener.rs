@@ -30,14 +30,11 @@ pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 /// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
 pub(super) struct Listener {
-    socket: OwnedFd,
+    /// When that of an `ipc://` endpoint is dropped, its file is removed.
+    socket: Box<dyn AsFd + Send>,
     /// The endpoint in force: an address, the port that the kernel chose, the path of `ipc://*`.
     pub(super) endpoint: Endpoint,
-    /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
-    #[allow(dead_code, reason = "it lives as long as the listener")]
-    pub(super) ipc: Option<UnixListener>,
     /// What its peers do.
     pub(super) peers: SocketRole,
     /// It is of the embedded hub, whose subscribers get what publishers send, too.
@@ -128,22 +125,20 @@ fn spare() -> Option<OwnedFd> {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here.
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
-    let (socket, bound, ipc) = match endpoint.place() {
+    let (socket, bound): (Box<dyn AsFd + Send>, _) = match endpoint.place() {
         Location::Tcp(host_and_port) => {
             let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
-            let address = socket.local_addr()?.as_socket();
-            let bound = address.and_then(|address| tcp_endpoint(address).parse().ok());
-            (socket.into(), bound, None)
+            let bound = socket.local_addr()?.as_socket().map(tcp_endpoint);
+            (Box::new(socket), bound)
         }
         Location::Ipc(name) => {
-            let ipc = open_ipc(name)?;
-            let path = ipc.path().and_then(Path::to_str);
-            let bound = path.and_then(|path| format!("ipc://{path}").parse().ok());
-            (ipc.as_fd().try_clone_to_owned()?, bound, Some(ipc))
+            let socket = open_ipc(name)?;
+            let bound = socket.path().and_then(Path::to_str).map(|path| format!("ipc://{path}"));
+            (Box::new(socket), bound)
         }
     };
-    let endpoint = bound.unwrap_or_else(|| endpoint.clone());
-    Ok(Listener { socket, endpoint, ipc, peers, is_of_hub, may_accept: true })
+    let endpoint = bound.and_then(|bound| bound.parse().ok()).unwrap_or_else(|| endpoint.clone());
+    Ok(Listener { socket, endpoint, peers, is_of_hub, may_accept: true })
 }
 
 fn tcp_endpoint(address: SocketAddr) -> String {
@@ -249,7 +244,6 @@ mod tests {
                 for peer in peers {
                     TcpStream::connect(format!("{peer}:{port}")).unwrap();
                 }
-                assert!(listener.ipc.is_none());
             }
         }
     }
@@ -276,7 +270,7 @@ mod tests {
             ("tcp://nowhere0:16103", "the host is no interface, no address and no known name"),
             ("tcp://[fe80::1%nowhere0]:*", "No such device"),
         ] {
-            let error = listen_at(endpoint).unwrap_err().to_string();
+            let error = listen_at(endpoint).err().unwrap().to_string();
             assert!(error.contains(reason), "{endpoint}: {error}");
         }
     }
@@ -329,7 +323,7 @@ mod tests {
     fn many_peers_connect_before_one_is_accepted() {
         const PEERS: usize = 300;
         let (tcp, ipc) = (listen_at("tcp://127.0.0.1:*").unwrap(), listen_at("ipc://*").unwrap());
-        let path = ipc.ipc.as_ref().unwrap().path().unwrap();
+        let path = ipc.endpoint.as_str().strip_prefix("ipc://").unwrap();
         // Over TCP, a peer beyond the backlog would wait for a second, and over ipc for ever.
         let timeout = Duration::from_millis(900);
         let over_tcp = (0..PEERS).map(|_| TcpStream::connect_timeout(&address_of(&tcp).parse().unwrap(), timeout));
@@ -353,7 +347,7 @@ mod tests {
         let any = listen_at("ipc://*").unwrap();
         let reported = Path::new(any.endpoint.as_str().strip_prefix("ipc://").unwrap());
         UnixStream::connect(reported).unwrap();
-        let again = listen_at(any.endpoint.as_str()).unwrap_err().to_string();
+        let again = listen_at(any.endpoint.as_str()).err().unwrap().to_string();
         assert!(again.contains("Address already in use"), "{again}");
     }
 
