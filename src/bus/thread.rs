@@ -179,7 +179,7 @@ impl BusThread {
         self.note_held();
         let freed = self.exchange.take_freed();
         if let Some(server) = &self.server {
-            server.reports.hub_counters.forwarded.add(usize::try_from(freed.forwarded).unwrap_or(usize::MAX));
+            server.reports.hub_counters.forwarded.add(freed.forwarded);
             self.inbox.set_subscribers(self.exchange.totals(now));
         }
         let is_stalled = self.is_stalled();

@@ -166,7 +166,7 @@ pub(super) fn shown_topic(topic: &str) -> String {
 mod tests {
     use super::*;
 
-    fn counters(unauthorized: usize, failed: &[(HandshakeFailure, usize)]) -> WorkerCounters {
+    fn counters(unauthorized: u64, failed: &[(HandshakeFailure, u64)]) -> WorkerCounters {
         let counters = WorkerCounters::default();
         counters.http.answers.of(Status::Unauthorized).add(unauthorized);
         failed.iter().for_each(|(reason, count)| counters.failed_handshakes.of(*reason).add(*count));

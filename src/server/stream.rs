@@ -195,7 +195,7 @@ pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
 fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &WorkerCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {
-            counters.bytes_in.add(bytes);
+            counters.bytes_in.add(bytes as u64);
             Ok(Some(bytes))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -216,6 +216,6 @@ fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &WorkerCounte
             Err(error) => return Err(error),
         }
     }
-    counters.bytes_out.add(bytes.len() - rest.len());
+    counters.bytes_out.add((bytes.len() - rest.len()) as u64);
     Ok(rest)
 }

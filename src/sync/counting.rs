@@ -12,22 +12,18 @@ pub struct Tally(AtomicU64);
 
 impl Tally {
     /// Only one thread writes the count, so no read-modify-write instruction is needed.
-    pub fn add(&self, count: usize) {
-        self.grow(count as u64);
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 
     /// Adds the count of another worker to a sum.
     pub fn add_from(&self, worker: &Self) {
-        self.grow(worker.get());
+        self.add(worker.get());
     }
 
     /// The count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
-    }
-
-    fn grow(&self, count: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 }
 
