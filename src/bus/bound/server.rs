@@ -58,7 +58,6 @@ pub(in crate::bus) struct Server {
     pub(in crate::bus) unfinished_bytes: usize,
     /// Peers that get nothing more, with the times until which they are waited for.
     closing: VecDeque<(PeerId, Duration)>,
-    is_stopping: bool,
     pub(in crate::bus) reports: PeerReports,
     /// The number of messages that publishers have sent.
     pub(in crate::bus) received_messages: usize,
@@ -242,7 +241,6 @@ impl Server {
     }
 
     pub(in crate::bus) fn stop_accepting(&mut self) {
-        self.is_stopping = true;
         self.listeners.paused_until = Duration::MAX;
     }
 
@@ -305,12 +303,13 @@ impl Server {
     }
 
     fn end_overdue(&mut self, now: Duration) {
+        let is_stopping = self.listeners.paused_until == Duration::MAX;
         while let Some((id, _)) = self.handshakes.pop_front_if(|(_, deadline)| *deadline <= now) {
             self.end(id);
         }
         while let Some((id, _)) = self.closing.pop_front_if(|(_, until)| *until <= now) {
             // The peer may not have got all of it. Who stops has a deadline of its own.
-            if self.is_stopping && self.peers.get(&id).is_some_and(|peer| peer.unacknowledged_bytes() > 0) {
+            if is_stopping && self.peers.get(&id).is_some_and(|peer| peer.unacknowledged_bytes() > 0) {
                 self.closing.push_back((id, now + CLOSING_TIMEOUT));
             } else {
                 self.end(id);
