@@ -24,7 +24,7 @@ pub use log::{Freed, Origin};
 pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
-pub use session::{PeerEvent, PeerSession};
+pub use session::{PeerEvent, PeerSession, read_subscription};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{
     COMMAND_BYTES, GREETING, GREETING_BYTES, GREETING_VERSION_BYTES, PING_CONTEXT_BYTES, PeerFault, PeerTerm,

@@ -16,14 +16,10 @@ use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::{Poller, Waker};
 use crate::terms::limits::MAX_TOPIC_BYTES;
-use crate::zmtp::{NotedTopics, SocketRole, Subscriptions, WireMessage};
+use crate::zmtp::{NotedTopics, PeerEvent, SocketRole, Subscriptions, WireMessage, read_subscription};
 
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
-
-/// The first byte of what an XPUB socket receives when the peer subscribes to the prefix that follows, or cancels it.
-const SUBSCRIBE: u8 = 1;
-const CANCEL: u8 = 0;
 
 /// The place of the hub in its [`Subscriptions`].
 const HUB: u8 = 0;
@@ -133,8 +129,9 @@ impl Dialled {
     }
 
     fn take_subscription(&mut self, frame: &[u8]) {
-        match frame.split_first() {
-            Some((&SUBSCRIBE, prefix)) => {
+        // An XPUB socket receives subscriptions as messages.
+        match read_subscription(false, frame) {
+            Some(PeerEvent::Subscribe(prefix)) => {
                 self.is_subscribing = true;
                 // Nothing is said of a hub that subscribes to more than is kept.
                 let is_kept = prefix.len() > MAX_TOPIC_BYTES || self.subscriptions.subscribe(HUB, prefix).is_ok();
@@ -143,7 +140,7 @@ impl Dialled {
                     let _ = self.subscriptions.subscribe(HUB, b"");
                 }
             }
-            Some((&CANCEL, prefix)) => drop(self.subscriptions.cancel(HUB, prefix)),
+            Some(PeerEvent::Cancel(prefix)) => drop(self.subscriptions.cancel(HUB, prefix)),
             _ => {}
         }
     }

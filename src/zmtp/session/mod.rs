@@ -286,7 +286,7 @@ fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
 }
 
 /// Returns the subscription or the cancellation that this frame is.
-fn read_subscription(is_command: bool, body: &[u8]) -> Option<PeerEvent<'_>> {
+pub fn read_subscription(is_command: bool, body: &[u8]) -> Option<PeerEvent<'_>> {
     let (subscribe, cancel) = if is_command { (SUBSCRIBE, CANCEL) } else { (&b"\x01"[..], &b"\0"[..]) };
     let subscribed = body.strip_prefix(subscribe).map(PeerEvent::Subscribe);
     subscribed.or_else(|| body.strip_prefix(cancel).map(PeerEvent::Cancel))
