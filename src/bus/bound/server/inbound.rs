@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::super::listener::Listener;
 use super::super::peer::{Peer, PeerId, Phase};
 use super::super::reports::Excess;
 use super::{READ_BUFFER_BYTES, Server};
@@ -61,9 +62,7 @@ impl Server {
         let Some(peer) = self.peers.get(&id) else { return false };
         let has_room = match peer.phase {
             Phase::Publisher => !exchange.is_full() && self.reservations.may_read(id),
-            // A place of a subscriber that has left is free from the end of the turn on.
-            Phase::Handshake => self.left.is_empty() || exchange.has_place(),
-            Phase::Subscriber(_) | Phase::Closing => true,
+            Phase::Handshake | Phase::Subscriber(_) | Phase::Closing => true,
         };
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
@@ -154,8 +153,8 @@ impl Server {
 
     /// Gives a peer its place, if there is one.
     fn enter(&mut self, peer: &mut Peer, exchange: &mut Exchange) {
-        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
-        match listener.peers {
+        let Some(&Listener { peers, is_of_hub, .. }) = self.listeners.all.get(peer.listener) else { return };
+        match peers {
             SocketRole::Publishes if self.publishers < self.places.publishers => {
                 self.publishers += 1;
                 peer.phase = Phase::Publisher;
@@ -163,7 +162,13 @@ impl Server {
             }
             SocketRole::Publishes => return,
             SocketRole::Subscribes => {
-                let Some(place) = exchange.join(listener.is_of_hub) else { return };
+                let mut place = exchange.join(is_of_hub);
+                if place.is_none() {
+                    // Somebody may have left in this turn.
+                    self.forget_left(exchange);
+                    place = exchange.join(is_of_hub);
+                }
+                let Some(place) = place else { return };
                 peer.phase = Phase::Subscriber(place);
                 let former = self.subscribers.insert(place, peer.id);
                 debug_assert_eq!(former, None, "{place} is that of another");
