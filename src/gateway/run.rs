@@ -48,12 +48,11 @@ pub(crate) fn run(
         tokio::spawn(MEMORY.return_after_falls());
         let mut signals = Signals::install(&config)?;
         check_io(config.server.io)?;
-        let ready = Arc::new(ReadyReporter::new(Arc::clone(emit)));
         let start_end = START_END.min(config.drain_timeout / 4);
         let config = Arc::new(config);
         let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
         let reload = files.reload.clone();
-        let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit), ready));
+        let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit)));
         let mut stop_at = None;
         let start_stopped = || (Ok(()), Some(Event::Stopped { undelivered: None, stats: Stats::default() }));
         let (ran, last_event) = loop {
@@ -100,7 +99,6 @@ impl Gateway {
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         mut files: Files,
         emit: EventSink,
-        ready: Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
         let news = loop {
             match files.news().await? {
@@ -111,6 +109,7 @@ impl Gateway {
                 news => break news,
             }
         };
+        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
         let (unknown_topics, note_unknown) = LoggedTopics::new();
         let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown).await?;
         let mut gateway = Self { config, emit, components, ready, listening: None, files, unknown_topics };

@@ -118,8 +118,6 @@ impl Watch {
     /// Watches what the paths lead to now: a directory may have been renamed, removed or replaced. The old watches end
     /// after the new ones are set. Calls `begin` before it looks at a path, which may block.
     pub fn renew(&mut self, begin: impl Fn(&Path)) {
-        let resolve =
-            || self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect::<Vec<_>>();
         // At the first renewal, there are no places yet.
         let was_refused = self.watched.is_none() && !self.places.is_empty();
         let mut result = Ok(());
@@ -128,7 +126,7 @@ impl Watch {
         // If the names change all the time, that is reported.
         self.burst_end = Some(Instant::now() + MAX_BURST);
         for _ in 0..MAX_RESOLUTIONS {
-            let now = resolve();
+            let now: Vec<_> = self.paths.iter().inspect(|path| begin(path)).flat_map(|path| places(path)).collect();
             if is_watched && now == self.places {
                 self.burst_end = None;
                 break;
