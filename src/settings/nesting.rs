@@ -46,31 +46,21 @@ fn is_too_deep(text: &str) -> bool {
 #[derive(Default)]
 struct Nesting {
     blocks: usize,
-    /// The closing token of each open bracket, and the operators around it; the outermost first.
-    brackets: Vec<(TokenKind, Operators)>,
-    operators_around_brackets: usize,
-    innermost: Operators,
-}
-
-/// The operators and keywords between two commas of one bracket, or in one statement.
-#[derive(Clone, Copy, Default)]
-struct Operators {
-    count: usize,
-    /// The number of those that a comma does not end, since the parameters of a lambda have commas.
-    lambdas: usize,
+    /// The closing token of each open bracket, and the operators around it; the outermost first. The parameters of a
+    /// lambda count as a bracket that its colon closes, since their commas do not end what is around the lambda.
+    brackets: Vec<(TokenKind, usize)>,
+    /// The operators and keywords around the next token.
+    operators: usize,
 }
 
 impl Nesting {
     fn is_too_deep(&self) -> bool {
-        self.blocks > MAX_BLOCKS
-            || self.brackets.len() > MAX_BRACKETS
-            || self.operators_around_brackets + self.innermost.count > MAX_OPERATORS
+        self.blocks > MAX_BLOCKS || self.brackets.len() > MAX_BRACKETS || self.operators > MAX_OPERATORS
     }
 
     fn enter(&mut self, kind: TokenKind) {
         if let Some((_, around)) = self.brackets.pop_if(|(closer, _)| *closer == kind) {
-            self.innermost = around;
-            self.operators_around_brackets -= around.count;
+            self.operators = around;
             return;
         }
         match kind {
@@ -79,24 +69,22 @@ impl Nesting {
                 debug_assert!(self.blocks > 0, "the lexer closes no block that it did not open");
                 self.blocks = self.blocks.saturating_sub(1);
             }
-            TokenKind::Newline | TokenKind::Semi => self.innermost = Operators::default(),
-            TokenKind::Comma => self.innermost.count = self.innermost.lambdas,
+            TokenKind::Newline | TokenKind::Semi | TokenKind::Comma => {
+                self.operators = self.brackets.last().map_or(0, |(_, around)| *around);
+            }
             TokenKind::Lpar => self.open(TokenKind::Rpar),
             TokenKind::Lsqb => self.open(TokenKind::Rsqb),
             TokenKind::Lbrace => self.open(TokenKind::Rbrace),
+            TokenKind::Lambda => self.open(TokenKind::Colon),
             operand if is_operand(operand) => {}
-            operator => {
-                self.innermost.count += 1;
-                self.innermost.lambdas += usize::from(operator == TokenKind::Lambda);
-            }
+            _ => self.operators += 1,
         }
     }
 
     fn open(&mut self, closer: TokenKind) {
         // A call or a subscript nests as an operator does, for example in f()()().
-        self.innermost.count += 1;
-        self.operators_around_brackets += self.innermost.count;
-        self.brackets.push((closer, std::mem::take(&mut self.innermost)));
+        self.operators += 1;
+        self.brackets.push((closer, self.operators));
     }
 }
 

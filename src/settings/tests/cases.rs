@@ -252,6 +252,7 @@ as_python {
     a_hundred_thousand_braces: "{".repeat(100_000) => Refused("1:201: nested too deeply");
     a_long_list: open_and(&format!("x = [{}]", "-1, ".repeat(50_000))) => Open("s3cret");
     a_long_dict: open_and(&format!("x = {{{}}}", "'a': (1, [2]), ".repeat(20_000))) => Open("s3cret");
+    a_long_list_of_lambdas: open_and(&format!("x = [{}]", "lambda a, b: -a, ".repeat(20_000))) => Open("s3cret");
     a_long_concatenation: open_and(&format!("x = ({})", "'a' ".repeat(50_000))) => Open("s3cret");
     many_statements: open_and(&"x.y = f(1) + 2; a = b\n".repeat(10_000)) => Open("s3cret");
     four_hundred_operators: open_and(&format!("x = 1{}", " + 1".repeat(400))) => Open("s3cret");
@@ -282,8 +283,8 @@ unlike_python {
     deep_powers: "1".to_owned() + &"**1".repeat(100_000) => Refused("1:1502: nested too deeply");
     deep_sums: "1".to_owned() + &"+1".repeat(100_000) => Refused("1:1002: nested too deeply");
     deep_conditionals: "1 if 1 else ".repeat(50_000) + "1" => Refused("1:3004: nested too deeply");
-    deep_lambdas: "lambda: ".repeat(100_000) + "1" => Refused("1:2006: nested too deeply");
-    deep_lambdas_with_commas: "lambda a, b: ".repeat(50_000) + "1" => Refused("1:6493: nested too deeply");
+    deep_lambdas: "lambda: ".repeat(100_000) + "1" => Refused("1:4006: nested too deeply");
+    deep_lambdas_with_commas: "lambda a, b: ".repeat(50_000) + "1" => Refused("1:6506: nested too deeply");
     deep_async: "async ".repeat(100_000) => Refused("1:3005: nested too deeply");
     deep_calls_in_calls: "f(".repeat(100_000) => Refused("1:402: nested too deeply");
     deep_brackets_that_differ: "(]".repeat(100_000) => Refused("1:401: nested too deeply");
@@ -325,7 +326,7 @@ fn the_deepest_files_need_at_most_half_of_a_default_stack() {
         "1".to_owned() + &"+1".repeat(499),
         "f".to_owned() + &"()".repeat(499),
         "1 if 1 else ".repeat(249) + "1",
-        "lambda: ".repeat(249) + "1",
+        "lambda: ".repeat(499) + "1",
         format!("{}1{}", "f(-[".repeat(100), "])".repeat(100)),
         format!("{}1{}", "[x for x in ".repeat(160), "]".repeat(160)),
         blocks(99).replace("if x:", "while x:").replace("pass", &("-".repeat(499) + "1")),
