@@ -15,17 +15,14 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
-use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
-use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
+use yasna::{ASN1Result, BERReader, BERReaderSeq, Tag};
 
 use crate::sys::secret_file::{self, BYTE_ORDER_MARK, exposures};
 
 /// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
 
-/// The tags of `version` and `extensions` in a certificate, and of `dNSName` and `iPAddress` in a name of it (RFC 5280
-/// §4.1, §4.2.1.6).
-const VERSION: u64 = 0;
+/// The tags of `extensions` in a certificate, and of `dNSName` and `iPAddress` in a name of it (RFC 5280 §4.1, §4.2.1.6).
 const EXTENSIONS: u64 = 3;
 const DNS_NAME: u64 = 2;
 const IP_ADDRESS: u64 = 7;
@@ -180,7 +177,7 @@ pub(super) struct CertificateContent {
     pub(super) names: Vec<CertificateName>,
 }
 
-/// Reads a `Certificate` (RFC 5280 §4.1).
+/// Reads a `Certificate` (RFC 5280 §4.1) of version 3, as rustls accepts no other.
 pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
     yasna::parse_der(der, |certificate| {
         certificate.read_sequence(|parts| {
@@ -193,9 +190,8 @@ pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
 
 /// Reads a `TBSCertificate`: version, serial number, signature, issuer, validity, and at its end the extensions.
 fn read_body(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<CertificateContent> {
-    fields.read_optional(|version| version.read_tagged(Tag::context(VERSION), |number| number.read_i64()))?;
-    skip(fields, 3)?;
-    let validity = fields.next().read_sequence(|ends| Ok(read_time(ends.next())?..=read_time(ends.next())?))?;
+    skip(fields, 4)?;
+    let validity = fields.next().read_sequence(|ends| Ok(read_time(ends)?..=read_time(ends)?))?;
     let mut names = Vec::new();
     let mut field = |field: BERReader<'_, '_>| {
         let tag = field.lookahead_tag()?;
@@ -213,12 +209,11 @@ fn skip(elements: &mut BERReaderSeq<'_, '_>, count: usize) -> ASN1Result<()> {
 }
 
 /// Reads `Time ::= CHOICE { UTCTime, GeneralizedTime }`.
-fn read_time(reader: BERReader<'_, '_>) -> ASN1Result<SystemTime> {
-    match reader.lookahead_tag()? {
-        TAG_UTCTIME => reader.read_utctime().map(|time| (*time.datetime()).into()),
-        TAG_GENERALIZEDTIME => reader.read_generalized_time().map(|time| (*time.datetime()).into()),
-        _ => Err(ASN1Error::new(ASN1ErrorKind::Invalid)),
-    }
+fn read_time(ends: &mut BERReaderSeq<'_, '_>) -> ASN1Result<SystemTime> {
+    Ok(match ends.read_optional(|end| end.read_utctime())? {
+        Some(time) => (*time.datetime()).into(),
+        None => (*ends.next().read_generalized_time()?.datetime()).into(),
+    })
 }
 
 /// Reads an `Extension`: identifier, whether it is critical, value.
