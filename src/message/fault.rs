@@ -101,17 +101,12 @@ fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>
     }
     let (mut more, mut index) = (json.open(opening), 0_usize);
     while more {
-        json.peek();
-        let is_here = json.at() == offset;
         let key = if opening == b'{' { Some(json.key().ok()?) } else { None };
-        if is_here && key.is_some() {
+        if key.is_some_and(|key| key.start == offset + 1) {
             return Some(Vec::new());
         }
         if let Some(mut path) = reversed_path(json, offset) {
-            path.push(match key {
-                Some(key) => key.text().into_owned(),
-                None => index.to_string(),
-            });
+            path.push(key.map_or_else(|| index.to_string(), |key| key.text().into_owned()));
             return Some(path);
         }
         index += 1;

@@ -36,8 +36,9 @@ pub struct JsonReader<'t> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonString<'t> {
-    /// What stands between the quotes.
+    /// What stands between the quotes, and where it begins.
     pub(super) raw: &'t [u8],
+    pub(super) start: usize,
     has_escapes: bool,
 }
 
@@ -77,13 +78,7 @@ impl<'t> JsonReader<'t> {
 
     /// Reads the token that begins with the next byte, `first`, whether or not it may stand there.
     pub fn token(&mut self, first: u8) -> Result<(), Reason> {
-        match first {
-            b'{' | b'}' | b'[' | b']' | b',' | b':' => {
-                self.at += 1;
-                Ok(())
-            }
-            _ => self.scalar(first),
-        }
+        if self.skip_one(b"{}[],:") { Ok(()) } else { self.scalar(first) }
     }
 
     /// Reads the start of an object or an array. Returns whether it has members or elements; if not, reads its end too.
@@ -185,11 +180,11 @@ impl<'t> JsonReader<'t> {
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
         let Some(rest) = self.text.get(self.at + 1..) else { return Err(UNEXPECTED_END) };
-        let length = plain_bytes(rest);
         self.at += 1;
-        if let Some((raw, [b'"', ..])) = rest.split_at_checked(length) {
-            self.at += length + 1;
-            return Ok(JsonString { raw, has_escapes: false });
+        let start = self.at;
+        if let Some((raw, [b'"', ..])) = rest.split_at_checked(plain_bytes(rest)) {
+            self.at += raw.len() + 1;
+            return Ok(JsonString { raw, start, has_escapes: false });
         }
         self.string_with_escapes()
     }
@@ -209,31 +204,34 @@ impl<'t> JsonReader<'t> {
             return Err(self.reason("unescaped control character in a string"));
         }
         self.at += 1;
-        Ok(JsonString { raw, has_escapes: true })
+        Ok(JsonString { raw, start, has_escapes: true })
     }
 
     /// Reads an escape, with the low surrogate behind a high one. Returns whether it is a lone surrogate.
     fn escape(&mut self) -> Result<bool, Reason> {
-        self.at += 1;
-        match self.byte() {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                self.at += 1;
-                Ok(false)
+        let unit = self.code_unit()?;
+        if matches!(unit, 0xd800..=0xdbff) {
+            let mut ahead = self.clone();
+            if ahead.byte() == b'\\' && matches!(ahead.code_unit(), Ok(0xdc00..=0xdfff)) {
+                self.at = ahead.at;
+                return Ok(false);
             }
-            b'u' => {
-                self.at += 1;
-                Ok(match self.code_unit()? {
-                    0xd800..=0xdbff => !self.skip_low_surrogate(),
-                    unit => matches!(unit, 0xdc00..=0xdfff),
-                })
-            }
-            _ => Err(self.reason(INVALID_ESCAPE)),
         }
+        Ok(matches!(unit, 0xd800..=0xdfff))
     }
 
+    /// Reads an escape. Returns the code unit that it gives in hexadecimal digits; 0 for one of a single letter.
+    #[inline(always)]
     fn code_unit(&mut self) -> Result<u32, Reason> {
+        self.at += 1;
+        let digits = match self.byte() {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 0,
+            b'u' => 4,
+            _ => return Err(self.reason(INVALID_ESCAPE)),
+        };
+        self.at += 1;
         let mut unit = 0;
-        for _ in 0..4 {
+        for _ in 0..digits {
             let digit = char::from(self.byte()).to_digit(16);
             unit = unit * 16 + digit.ok_or_else(|| self.reason(INVALID_ESCAPE))?;
             self.at += 1;
@@ -241,24 +239,13 @@ impl<'t> JsonReader<'t> {
         Ok(unit)
     }
 
-    fn skip_low_surrogate(&mut self) -> bool {
-        let mut ahead = self.clone();
-        let is_low = ahead.skip_one(b"\\") && ahead.skip_one(b"u") && matches!(ahead.code_unit(), Ok(0xdc00..=0xdfff));
-        if is_low {
-            self.at = ahead.at;
-        }
-        is_low
-    }
-
     /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit
     /// after a leading zero is refused here.
     pub(super) fn number(&mut self) -> Result<(), Reason> {
         self.skip_one(b"-");
-        let start = self.at;
-        let has_leading_zero = self.byte() == b'0';
-        self.digits()?;
-        if has_leading_zero && self.at > start + 1 {
-            self.at = start + 1;
+        if !self.skip_one(b"0") {
+            self.digits()?;
+        } else if self.byte().is_ascii_digit() {
             return Err(INVALID_NUMBER);
         }
         if self.skip_one(b".") {
@@ -353,14 +340,18 @@ fn closing(opening: u8) -> u8 {
 /// Returns how many bytes stand before a quote, a backslash or a control character, or before the end of `text`.
 #[inline]
 fn plain_bytes(text: &[u8]) -> usize {
-    let (words, _) = text.as_chunks();
+    let (words, rest) = text.as_chunks();
     for (index, word) in words.iter().take(SHORT_STRING_WORDS).enumerate() {
         let special = special_bytes(u64::from_le_bytes(*word));
         if special != 0 {
             return word.len() * index + special.trailing_zeros() as usize / 8;
         }
     }
-    many_plain_bytes(text)
+    if words.len() > SHORT_STRING_WORDS {
+        return many_plain_bytes(text);
+    }
+    let is_special = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
+    text.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 #[inline(never)]

@@ -49,9 +49,7 @@ impl RenamedKey {
     fn of(fields: &CapturedFields, identifier: Field, payload_start: usize, vocabulary: Vocabulary) -> Option<Self> {
         let wanted = identifier.identifier_in(vocabulary);
         match fields.get(identifier) {
-            Given::String(_, start) if fields.is_missing(wanted) => {
-                Some(Self { start: start + 1 - payload_start, wanted })
-            }
+            Given::String(_, start) if fields.is_missing(wanted) => Some(Self { start: start - payload_start, wanted }),
             _ => None,
         }
     }

@@ -42,10 +42,9 @@ impl<'b> MessageReader<'b> {
     fn members(&mut self, parent: Option<Field>) -> Result<(), Reason> {
         let mut more = self.json.open(b'{');
         while more {
-            self.json.peek();
-            let key_start = self.json.at();
-            match Field::find(parent, &self.json.key()?.decode()) {
-                Some(field) if self.fields.is_missing(field) => self.value(field, key_start)?,
+            let key = self.json.key()?;
+            match Field::find(parent, &key.decode()) {
+                Some(field) if self.fields.is_missing(field) => self.value(field, key.start)?,
                 Some(repeated) => {
                     self.fields.set(repeated, Given::Several);
                     self.json.skip()?;

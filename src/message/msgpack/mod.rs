@@ -62,10 +62,10 @@ impl Encoder<'_> {
         match self.json.peek() {
             b'"' => {
                 let string = self.json.string()?;
-                self.string(string)
+                self.string(string);
             }
-            b'-' | b'0'..=b'9' => self.number(),
-            opening @ (b'{' | b'[') => self.container(opening),
+            b'-' | b'0'..=b'9' => self.number()?,
+            opening @ (b'{' | b'[') => self.container(opening)?,
             first => {
                 self.json.literal()?;
                 let marker = match first {
@@ -74,9 +74,9 @@ impl Encoder<'_> {
                     _ => Marker::Null,
                 };
                 self.frame.as_mut_vec().push(marker.to_u8());
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn container(&mut self, opening: u8) -> Result<(), Reason> {
@@ -87,7 +87,7 @@ impl Encoder<'_> {
         while more {
             if is_object {
                 let key = self.json.key()?;
-                self.string(key)?;
+                self.string(key);
             }
             self.value()?;
             container.members += 1;
@@ -103,11 +103,10 @@ impl Encoder<'_> {
     }
 
     #[inline(always)]
-    fn string(&mut self, string: JsonString<'_>) -> Result<(), Reason> {
+    fn string(&mut self, string: JsonString<'_>) {
         let string = string.decode();
         let Ok(_) = write_str_len(&mut self.frame, u32::try_from(string.len()).unwrap_or(u32::MAX));
         self.frame.as_mut_vec().extend_from_slice(&string);
-        Ok(())
     }
 
     fn number(&mut self) -> Result<(), Reason> {
