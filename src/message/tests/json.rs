@@ -23,13 +23,6 @@ fn escapes_are_decoded() {
 }
 
 #[test]
-fn the_first_lone_surrogate_is_noted() {
-    let mut reader = JsonReader::new(br#"["\ud83d\ude00", "\ud83d", "\ude00"]"#);
-    reader.skip().unwrap();
-    assert_eq!(reader.fault, Some((17, "a `\\u` escape is a lone surrogate")));
-}
-
-#[test]
 fn tokens_are_told_apart_and_what_is_none_is_refused_where_it_is() {
     let text = "\t{\"a\\\"\": [-1.5e+3,true , null]}";
     let mut reader = JsonReader::new(text.as_bytes());

@@ -45,12 +45,6 @@ fn the_first_fault_counts() {
 }
 
 #[test]
-fn pointers_are_bounded() {
-    let key = "k".repeat(1_000);
-    refuse(&format!(r#"{{"a":[0,{{"{key}":1e999}}]}}"#), "/payload/a/1", FLOAT);
-}
-
-#[test]
 fn the_deepest_number_is_found() {
     let body = format!(r#"{{"a":{}1e999{}}}"#, "[".repeat(126), "]".repeat(126));
     refuse(&body, &format!("/payload/a{}", "/0".repeat(123)), FLOAT);
