@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, kill_process};
 
 use crate::settings::status_with;
-use crate::support::process::can_mount;
+use crate::support::process::{can_mount, unshared};
 use crate::support::*;
 
 /// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
@@ -108,12 +108,10 @@ fn a_memlock_limit_of_zero_does_not_prevent_serving() {
     serve_one(limited().io("auto", if has_ring { "uring" } else { "epoll" }));
 }
 
-const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
-     sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"' sh \"$@\"";
-
 #[test]
 fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_says_how() {
-    let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(WITHOUT_INOTIFY).start();
+    let script = unshared("", "echo 0 > /proc/sys/user/max_inotify_instances");
+    let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(&script).start();
     gateway.wait_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
@@ -122,7 +120,7 @@ fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_say
     assert!(refuses(gateway.address()));
     assert_eq!(gateway.log().matches("is looked at").count(), 1, "{}", gateway.log());
 
-    let mut gateway = Gateway::serve().https().after(WITHOUT_INOTIFY).start();
+    let mut gateway = Gateway::serve().https().after(&script).start();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
     std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();
     gateway.wait_state("certificate", "renewed");

@@ -13,7 +13,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::support::process::{Refusal, after, binary, copy_binary, with_file_at};
+use crate::support::process::{Refusal, after, binary, copy_binary, unshared};
 use crate::support::settings_file::written_token;
 use crate::support::*;
 
@@ -206,7 +206,8 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     fs::write(&settings, "").unwrap();
     let mut command = binary();
     command.args(["disable", "--settings"]).arg(&settings);
-    Process::spawn(&mut with_file_at(settings.to_str().unwrap(), &other, &command)).finish(0);
+    let script = unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.display()));
+    Process::spawn(&mut after(&script, &command)).finish(0);
     assert_eq!(fs::read_to_string(&other).unwrap(), on.replace("True", "False"));
     assert_eq!(files_beside(&settings), 2, "no draft is left");
 }

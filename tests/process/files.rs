@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::settings::status_with;
+use crate::support::process::unshared;
 use crate::support::usage::{threads, voluntary_switches};
 use crate::support::*;
 
@@ -28,8 +29,8 @@ fn hanging_folder(text: &str, hangs: bool) -> Option<HangingFolder> {
 fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, HangingFolder)> {
     let folder = hanging_folder(&enabled(&token("of-the-test")), hangs)?;
     let settings = SettingsFile::absent();
-    let script = HangingFolder::mount_at(settings.path().parent().unwrap());
-    Some((builder.stdin(folder.device()).after(&script).beside(settings).spawn(), folder))
+    let builder = folder.mounted_at(settings.path().parent().unwrap(), builder);
+    Some((builder.beside(settings).spawn(), folder))
 }
 
 /// Returns a gateway whose certificate and key are in such a folder, alone, and the path of the file.
@@ -39,8 +40,7 @@ fn with_a_hanging_certificate(hangs: bool) -> Option<(Builder, HangingFolder, St
     let mounted = tempfile::tempdir().unwrap();
     let file = mounted.path().join("user_settings.py").display().to_string();
     let builder = Gateway::serve().https().listen(free_address()).arguments(["--tls-cert", &file, "--tls-key", &file]);
-    let builder = builder.stdin(folder.device()).after(&HangingFolder::mount_at(mounted.path()));
-    Some((builder, folder, file, mounted))
+    Some((folder.mounted_at(mounted.path(), builder), folder, file, mounted))
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn an_api_that_is_switched_off_again_waits_for_no_certificate_of_its_own() {
     let Some(folder) = hanging_folder("", true) else { return };
     let mounted = tempfile::tempdir().unwrap();
     let builder = Gateway::serve().https().arguments(["--cert-dir", mounted.path().to_str().unwrap()]);
-    let mut gateway = builder.stdin(folder.device()).after(&HangingFolder::mount_at(mounted.path())).spawn();
+    let mut gateway = folder.mounted_at(mounted.path(), builder).spawn();
     eventually_handles_signals(&gateway);
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
@@ -268,11 +268,6 @@ fn a_lease_of_another_program_is_no_answer() {
     assert!(!gateway.stop().stdout.contains("rejected"));
 }
 
-/// A script that mounts, and then runs the gateway, which sees the mounts with those that come later.
-fn with_mounts(script: &str) -> String {
-    format!("exec unshare --user --map-root-user --mount sh -c '{script} && exec \"$@\"' sh \"$@\"")
-}
-
 /// Runs a command where the gateway sees its effect.
 fn beside(gateway: &Gateway, script: &str) {
     let target = gateway.id().to_string();
@@ -288,7 +283,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
         fs::write(&other, enabled(&token("of-the-test"))).unwrap();
         let script = if is_mounted {
             fs::write(settings.path(), "").unwrap();
-            with_mounts(&format!("mount --bind {} {}", other.display(), settings.path().display()))
+            unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.path().display()))
         } else {
             fs::hard_link(&other, settings.path()).unwrap();
             "true".into()
@@ -307,7 +302,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
 
 #[test]
 fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
-    let mut gateway = Gateway::serve().listen(free_address()).after(&with_mounts("true")).start();
+    let mut gateway = Gateway::serve().listen(free_address()).after(&unshared("--mount", "true")).start();
     let path = gateway.settings.path().to_owned();
     let folder = path.parent().unwrap().display();
     beside(&gateway, &format!("mount -t tmpfs none {folder}"));
@@ -333,7 +328,8 @@ fn a_gateway_that_idles_wakes_at_most_once_in_five_seconds() {
             let [open, token] = ["OPEN_REST_API = True", "TOKEN = \\\"of-the-test\\\""];
             script += &format!(" && (echo {open}; echo {token}) > {folder}/user_settings.py");
         }
-        let gateway = Gateway::serve().https().no_settings().after(&with_mounts(&script)).beside(settings).spawn();
+        let gateway =
+            Gateway::serve().https().no_settings().after(&unshared("--mount", &script)).beside(settings).spawn();
         eventually_handles_signals(&gateway);
         let waits = || threads(gateway.id()).map(|thread| voluntary_switches(&thread)).sum::<u64>();
         wait_until("a span in which it wakes for its looks alone", || {

@@ -4,20 +4,21 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use crate::bus::wait_reason;
-use crate::support::process::can_mount;
+use crate::support::process::{can_mount, unshared};
 use crate::support::*;
 
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
 /// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
-fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path)) {
+fn with_file_at(path: &str, text: &str, test: impl FnOnce(Builder, &Path)) {
     if !can_mount() {
         return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
     }
     let (_directory, file) = temporary_path("file");
     std::fs::write(&file, text).unwrap();
-    test(Gateway::serve().file_at(path, &file), &file);
+    let script = unshared("--mount", &format!("mount --bind {} {path}", file.display()));
+    test(Gateway::serve().after(&script), &file);
 }
 
 #[test]
@@ -132,14 +133,13 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
 
 #[test]
 fn a_hub_at_an_address_with_a_zone_is_dialled() {
-    let script = "exec unshare --user --map-root-user --net sh -c \
-        'ip link set lo up && ip addr add fe80::1/64 dev lo nodad && exec \"$@\"' sh \"$@\"";
-    if !succeeds(&["sh", "-c", script, "sh", "true"]) {
+    let script = unshared("--net", "ip link set lo up && ip addr add fe80::1/64 dev lo nodad");
+    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
         return skip("no link-local address can be made here: this needs `unshare` and `ip`");
     }
     let [name, number] = ["lo", "1"].map(|zone| format!("tcp://[fe80::1%{zone}]:16130"));
     for (bound, dialled) in [(&name, &number), (&number, &name)] {
-        let builder = Gateway::serve().only_hub(bound, "tcp://127.0.0.1:*").connect(dialled).after(script);
+        let builder = Gateway::serve().only_hub(bound, "tcp://127.0.0.1:*").connect(dialled).after(&script);
         let connected = builder.start().wait_connected();
         assert_eq!(connected["endpoint"], dialled.as_str());
     }

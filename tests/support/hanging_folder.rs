@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::geteuid;
 
+use super::gateway::Builder;
+
 /// The node of the file. That of the folder is 1.
 const FILE: u64 = 2;
 /// The operations that are answered (fuse(4)). The kernel does without the others.
@@ -51,18 +53,13 @@ impl HangingFolder {
         Some(folder)
     }
 
-    /// Returns what is to be the standard input of [`Self::mount_at`].
-    pub(crate) fn device(&self) -> File {
-        self.device.try_clone().unwrap()
-    }
-
-    /// Returns a script that mounts the folder here, for the process that follows it.
-    pub(crate) fn mount_at(folder: &Path) -> String {
+    /// Mounts the folder here, where the gateway sees it.
+    pub(crate) fn mounted_at(&self, folder: &Path, builder: Builder) -> Builder {
         let folder = folder.display();
-        format!(
+        builder.stdin(self.device.try_clone().unwrap()).after(&format!(
             "exec unshare --mount sh -c 'mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 test {folder} && \
              exec \"$@\" </dev/null' sh \"$@\""
-        )
+        ))
     }
 
     pub(crate) fn write(&self, text: &str) {

@@ -52,22 +52,17 @@ pub(crate) fn copy_binary(to: &Path) {
 
 /// Returns a command that lets a shell run this script, and then the given command under the same process id.
 pub(crate) fn after(script: &str, command: &Command) -> Command {
-    run_by(Command::new("sh"), script, command)
-}
-
-/// Returns a command, with the same process id, that shows the given one `file` in the place of `path`.
-pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
-    let mut shell = Command::new("unshare");
-    shell.args(["--user", "--map-root-user", "--mount", "sh"]);
-    run_by(shell, &format!("mount --bind '{}' {path}", file.display()), command)
-}
-
-fn run_by(mut shell: Command, script: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{script} && exec \"$@\""), "sh"]);
     shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     shell.envs(set);
     shell
+}
+
+/// Returns a script that runs this one in new namespaces, of these options of `unshare`, and then what follows.
+pub(crate) fn unshared(namespaces: &str, script: &str) -> String {
+    format!("exec unshare --user --map-root-user {namespaces} sh -c '{script} && exec \"$@\"' sh \"$@\"")
 }
 
 /// A system call that the kernel refuses: always, or where an argument, given by its place, is at least so large.

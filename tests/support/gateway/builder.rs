@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 
 use super::{ANY_PORT, Gateway, assert_failed};
 use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, Refusal, after, binary, copy_binary, with_file_at};
+use crate::support::process::{Process, Refusal, after, binary, copy_binary};
 use crate::support::settings_file::{SettingsFile, enabled, token};
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
@@ -25,7 +25,6 @@ pub(crate) struct Builder {
     refusal: Option<Refusal>,
     script: Option<String>,
     user: Option<u32>,
-    file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -46,7 +45,6 @@ impl Builder {
             refusal: None,
             script: None,
             user: None,
-            file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
@@ -142,11 +140,6 @@ impl Builder {
     /// Starts the gateway as this user and the group of the same number, which needs root.
     pub(crate) fn user(mut self, id: u32) -> Self {
         self.user = Some(id);
-        self
-    }
-
-    pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
-        self.file_at = Some((path, file.to_owned()));
         self
     }
 
@@ -258,12 +251,9 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.arguments);
-        if let Some(script) = &self.script {
-            command = after(script, &command);
+        match &self.script {
+            Some(script) => after(script, &command),
+            None => command,
         }
-        if let Some((path, file)) = &self.file_at {
-            command = with_file_at(path, file, &command);
-        }
-        command
     }
 }
