@@ -111,9 +111,9 @@ pub(crate) fn assert_nothing_is_lost_by_a_stop(
 ) {
     load.wait_for_many(accepted, "200s", Instant::now(), load::accepted);
     ask(gateway);
-    let stopped = gateway.expect_stopped();
+    let published = gateway.expect_stopped();
     let answers = load.finish();
-    let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
+    let received: Vec<Message> = (0..published).map(|_| bus.next()).collect();
     assert_eq!(bus.next_within(POLL_INTERVAL), None, "more messages are on the bus than the gateway has counted");
     let report = DeliveryReport::of(&answers, &received);
     println!("a stop under load: {report}");

@@ -1,7 +1,5 @@
 //! A listening socket that the test shares with gateways, which inherit it.
 
-use std::os::fd::{AsFd, OwnedFd};
-
 use rustix::fs::{OFlags, fcntl_getfl};
 use socket2::{SockAddr, Socket, Type};
 use tempfile::TempDir;
@@ -42,10 +40,6 @@ impl Shared {
 
     pub(crate) fn address(&self) -> SockAddr {
         self.listener.local_addr().unwrap()
-    }
-
-    pub(crate) fn descriptor(&self) -> OwnedFd {
-        self.listener.as_fd().try_clone_to_owned().unwrap()
     }
 
     pub(crate) fn connect(&self) -> Client<Socket> {

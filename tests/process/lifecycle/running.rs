@@ -113,7 +113,7 @@ fn each_listener_has_its_own_event_and_every_worker_serves_on_it() {
     let clients = gateway.addresses().iter().cycle().take(128).map(|&address| Client::connect(address));
     let mut clients: Vec<Client> = clients.collect();
     (0..2).for_each(|_| gateway.serve_each(&mut clients));
-    assert_eq!(gateway.terminate().accepted, 256);
+    assert_eq!(gateway.terminate(), 256);
 }
 
 /// Returns the events up to that of this name, and of this state if there is one.
@@ -203,7 +203,7 @@ fn a_gateway_whose_hub_is_away_or_that_is_disabled_is_not_ready_and_stops() {
     let away = Gateway::serve().connect(&dead_endpoint()).start();
     let disabled = Gateway::serve().no_settings().start_disabled();
     for mut gateway in [away, disabled] {
-        assert_eq!(gateway.terminate().accepted, 0);
+        assert_eq!(gateway.terminate(), 0);
         let output = gateway.end().stdout;
         assert!(!output.contains("ready"), "{output}");
     }
