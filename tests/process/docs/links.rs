@@ -3,6 +3,7 @@
 //! where the public client is installed.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::GATEWAY;
@@ -28,10 +29,8 @@ fn links_lead_to_a_file_and_to_a_heading() {
     let documents = document::all();
     let mut broken = Vec::new();
     for document in &documents {
-        let folder = repository(&document.path).parent().unwrap().to_path_buf();
         for target in relative_links(&document.text) {
-            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { repository(&document.path) } else { folder.join(file) };
+            let (file, heading) = (linked(document, target), target.split_once('#').map_or("", |(_, heading)| heading));
             let found = match std::fs::read_to_string(&file) {
                 Ok(text) => heading.is_empty() || headings(&text).any(|name| name == heading),
                 Err(_) => file.is_dir() && heading.is_empty(),
@@ -66,9 +65,10 @@ fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operat
     let shipped: BTreeSet<String> = shipped.collect();
     let pages: Vec<Document> = document::all().into_iter().filter(|page| shipped.contains(&page.path)).collect();
     assert!(pages.len() > 10, "the .deb ships {} documents", pages.len());
+    let files: Vec<PathBuf> = shipped.iter().map(|path| repository(path).canonicalize().unwrap()).collect();
     let mut missing = Vec::new();
     for page in &pages {
-        let is_missing = |link: &&str| !shipped.contains(&beside(&page.path, link.split('#').next().unwrap()));
+        let is_missing = |link: &&str| !linked(page, link).canonicalize().is_ok_and(|file| files.contains(&file));
         missing.extend(relative_links(&page.text).filter(is_missing).map(|link| format!("{}: {link}", page.path)));
     }
     assert!(missing.is_empty(), "links that lead nowhere in the .deb: {missing:#?}");
@@ -80,17 +80,13 @@ fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operat
     assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
 }
 
-/// Returns the path in the repository of what a page links to, which is the page itself if the link is empty.
-fn beside(page: &str, link: &str) -> String {
-    if link.is_empty() {
-        return page.to_owned();
+/// Returns the file that a page links to, which is the page itself if the link names none.
+fn linked(page: &Document, link: &str) -> PathBuf {
+    let page = repository(&page.path);
+    match link.split('#').next().unwrap() {
+        "" => page,
+        file => page.with_file_name(file),
     }
-    let mut parts: Vec<&str> = page.split('/').collect();
-    parts.pop();
-    for part in link.split('/') {
-        if part == ".." { _ = parts.pop() } else { parts.push(part) }
-    }
-    parts.join("/")
 }
 
 /// A program that reads the document, such as a generator of clients, fails at a reference that leads nowhere.

@@ -5,25 +5,6 @@ use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};
 use crate::support::*;
 
-/// The answers stand at the ends of frames, also while the gateway is writing messages.
-#[test]
-fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
-    side_by_side(SIDES, |side| {
-        let rig = Rig::open(side, Transport::Tcp);
-        let peer = RawPeer::connect_with_receive_buffer(&rig.subscribers, 4_096);
-        let mut peer = subscribed(peer, OWN_TOPIC);
-        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 100_000);
-        for expected in 0..300 {
-            peer.send_all(&ping(expected.to_string().as_bytes()));
-            assert!(poster.post(), "message {expected} is refused");
-            assert_eq!(number(&peer.receive_message()[1]), expected);
-        }
-        peer.round_trip();
-        assert_received(&rig, &poster.accepted);
-        rig.assert_unharmed("PINGs beside messages");
-    });
-}
-
 /// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a
 /// message that is being written, and nothing else happens afterwards.
 #[test]

@@ -1,8 +1,8 @@
 //! Requests at various splits into records and segments, and sessions that are resumed.
 
+use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
-use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::client::Connector;
 use super::rig::{Rig, self_signed_certificate};
@@ -69,31 +69,11 @@ fn requests_and_handshakes_in_records_and_segments_of_any_length_and_in_one_writ
     client.exchange(&rig.request(FINE)).assert_accepted();
 }
 
-#[test]
-fn a_client_that_connects_again_resumes_its_session() {
-    let rig = Rig::with(["--workers", "2"]);
-    let trusted = self_signed_certificate(&rig.gateway);
-    for (version, agreed) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
-        let connector = Connector::version(&trusted, version);
-        let kind = |connector: &Connector| {
-            let mut client = connector.client(rig.gateway.address());
-            assert_eq!(client.stream().connection().protocol_version(), Some(agreed));
-            // The tickets arrive before the first answer or with it.
-            client.exchange(&rig.request(FINE)).assert_accepted();
-            client.stream().connection().handshake_kind().unwrap()
-        };
-        let resumed = HandshakeKind::Resumed;
-        assert_eq!([(); 4].map(|()| kind(&connector)), [HandshakeKind::Full, resumed, resumed, resumed], "{version:?}");
-        let forgetful = connector.with(|config| config.resumption = Resumption::disabled());
-        assert_eq!(kind(&forgetful), HandshakeKind::Full);
-    }
-}
-
 /// Nagle's algorithm holds the request of a client back until the last flight of its handshake is acknowledged, and the
 /// kernel delays that where nothing goes back.
 #[test]
-fn the_last_flight_of_a_handshake_is_acknowledged_at_once() {
-    let rig = Rig::start();
+fn a_session_is_resumed_by_every_worker_and_the_last_flight_of_a_handshake_is_acknowledged_at_once() {
+    let rig = Rig::with(["--workers", "2"]);
     let trusted = self_signed_certificate(&rig.gateway);
     for version in [&TLS12, &TLS13] {
         let known = Connector::version(&trusted, version);
