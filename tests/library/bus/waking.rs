@@ -12,8 +12,8 @@ use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, TOPIC, any_port, connecting, subscribed, wait_for_subscriber};
-use crate::support::usage::{sleeps, voluntary_switches};
 use crate::support::eventually;
+use crate::support::usage::{sleeps, voluntary_switches};
 
 /// Starts a bus. Returns it with the folder of its thread, which tells of the connection.
 fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, PathBuf) {
