@@ -151,6 +151,7 @@ fn of_other_commands_a_ping_is_reported_and_those_that_are_too_long_or_short_are
                 ("513 bytes", &long(4, &[b'c'; 513]), &["Command"]),
                 ("several MiB", &[&b"\x06\0\0\0\0\0\x7f\0\0"[..], &[b'c'; 1_035]].concat(), &["Command"]),
                 ("a divided command", b"\x05\x05\x04PONG", &["Frame"]),
+                ("a long one", b"\x07", &["Frame"]),
                 ("a reserved flag", b"\x08", &["Frame"]),
                 ("a length of 64 bits", b"\x02\x80\0\0\0\0\0\0\0", &["Frame"]),
                 ("HTTP", b"GET / HTTP/1.1\r\n", &["Frame"]),
@@ -234,7 +235,17 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
             "Ready",
             r#"SocketType(PeerTerm("PUB"))"#,
         ),
+        (
+            "another case",
+            b"\x04\x19\x05READY\x0bsocket-TYPE\0\0\0\x03PUB".to_vec(),
+            "Ready",
+            r#"SocketType(PeerTerm("PUB"))"#,
+        ),
+        ("two cases", long(4, &body(b"PUB", b"\x0bsocket-type\0\0\0\x03SUB")), "Handshake", "Handshake"),
+        ("a type in another case", long(4, &body(b"pub", b"")), "Handshake", "Handshake"),
+        ("an empty type", long(4, &body(b"", b"")), "Handshake", "Handshake"),
         ("no type", b"\x04\x06\x05READY".to_vec(), "Handshake", "Handshake"),
+        ("nothing", b"\x04\0".to_vec(), "Handshake", "Handshake"),
         ("ERROR", b"\x04\x07\x05ERROR\0".to_vec(), "Handshake", "Handshake"),
         ("a PING", b"\x04\x07\x04PING\0\0".to_vec(), "Handshake", "Handshake"),
         ("a subscription", b"\x00\x01".to_vec(), "Handshake", "Handshake"),
@@ -245,6 +256,10 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
         for (role, expected) in [(PUBLISHER, publisher), (SUBSCRIBER, subscriber)] {
             assert_eq!(says(role, &[greeting, &ready].concat()), [expected], "{what}, {role:?}");
         }
+    }
+    let whole = body(b"SUB", b"");
+    for end in 0..whole.len() {
+        assert_eq!(says(SUBSCRIBER, &[greeting, &long(4, &whole[..end])].concat()), ["Handshake"], "cut at {end}");
     }
     assert!(says(PUBLISHER, &handshake_of(PUBLISHER)[..91]).is_empty());
 }
