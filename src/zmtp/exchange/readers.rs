@@ -110,21 +110,6 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_unacknowledged_until_its_end_is_acknowledged() {
-        for (unacknowledged_bytes, expected) in
-            [(9_000, 3), (4_001, 3), (4_000, 2), (2_001, 2), (2_000, 1), (2, 1), (1, 1), (0, 0)]
-        {
-            let mut stream = SentStream::default();
-            (0..3).for_each(|_| add_message(&mut stream, 2_000));
-            stream.acknowledge(unacknowledged_bytes);
-            assert_eq!(stream.unacknowledged_messages(), expected, "{unacknowledged_bytes}");
-            stream.add(7);
-            stream.acknowledge(7);
-            assert_eq!(stream.unacknowledged_messages(), 0, "what follows is no message");
-        }
-    }
-
-    #[test]
     fn messages_that_end_in_the_same_kibibyte_are_acknowledged_together() {
         let mut stream = SentStream::default();
         (0..200).for_each(|_| add_message(&mut stream, 10));
