@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use adapter_gateway::bus::{BusEvent, Unavailable};
+use adapter_gateway::bus::Unavailable;
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, Running, TOPIC, connecting, number_in, receive, start};
-use crate::support::{PATIENCE, bound_socket, eventually};
+use crate::support::{PATIENCE, eventually};
 
 /// Four producers publish as fast as they can until the bus stops.
 #[test]
@@ -79,18 +79,6 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
             assert!(receive(&hub.socket, Duration::from_millis(50)).is_none());
         }
     }
-}
-
-#[test]
-fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
-    let (_hub, url) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
-    let started = Instant::now();
-    let running = start(connecting(&[&url]));
-    let event = running.events.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("Connected did not come: {error}"));
-    assert!(matches!(event, BusEvent::Link(_, Ok(()))), "{event:?}");
-    assert!(started.elapsed() >= Duration::from_millis(250));
-    running.publish(1); // libzmq drops it, since nobody has subscribed
-    eventually("the message is published", || (running.bus.counters().published == 1).then_some(()));
 }
 
 /// The documents say so where they describe what encryption with CURVE would need.
