@@ -5,14 +5,13 @@
 //! a fault where they are not ZMTP 3 with the mechanism NULL, before a byte counts as a message or a subscription, and
 //! drops what is beyond the bounds. The [`Exchange`] keeps what waits for whom.
 //!
-//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `subscriptions`, `prefix_tree`,
-//! `place_set`, `log`, `noted_topics`, `exchange`.
+//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `subscriptions`, `place_set`,
+//! `log`, `noted_topics`, `exchange`.
 
 mod exchange;
 mod log;
 mod noted_topics;
 mod place_set;
-mod prefix_tree;
 mod reservations;
 mod session;
 mod subscriptions;
