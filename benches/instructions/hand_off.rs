@@ -52,9 +52,10 @@ fn take(mut filled: Filled) -> Filled {
 
 fn drain((inbox, batch): &mut (Inbox, VecDeque<WireMessage>)) -> usize {
     inbox.take(batch, false);
-    let taken = batch.drain(..).map(|message| black_box(&message).weight_bytes());
-    let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight_bytes| (messages + 1, bytes + weight_bytes));
-    inbox.give_back(messages as u64, bytes, false);
+    // All of them weigh the same.
+    let weight_bytes = batch.front().map_or(0, WireMessage::weight_bytes);
+    let messages = batch.drain(..).map(|message| drop(black_box(message))).count();
+    inbox.give_back(messages as u64, messages * weight_bytes, false);
     messages
 }
 
