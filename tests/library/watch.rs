@@ -10,7 +10,7 @@ use adapter_gateway::sys::watch::Watch;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::support::pair::replace;
+use crate::support::Task;
 
 /// How long a test waits for a report: far longer than a report takes, also on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_secs(10);
@@ -56,19 +56,6 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the directory, once these commands of a shell have run in it.
-    fn after(commands: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let place = Self { _dir: dir, root };
-        place.run(commands);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
-    }
-
     fn run(&self, commands: &str) {
         let mut shell = Command::new("sh");
         let status = shell.args(["-euc", commands]).current_dir(&self.root).status().unwrap();
@@ -76,43 +63,51 @@ impl Place {
     }
 }
 
-/// Runs a test of `user_settings.py`, once these commands of a shell have run beside it.
-fn watching(before: &str, test: impl AsyncFnOnce(&Place, Watch)) {
-    let place = Place::after(before);
-    block_on(async { test(&place, watch(&place.path(NAME))).await });
+/// Runs a test of a watched file, once these commands of a shell have run in a directory of its own.
+fn watching(before: &str, watched: &str, test: impl AsyncFnOnce(&Place, Watch)) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let place = Place { _dir: dir, root };
+    place.run(before);
+    block_on(async { test(&place, watch(&place.root.join(watched))).await });
+}
+
+/// Asserts that each of the first steps, which are commands of a shell, is reported and that its reports end before the
+/// next step; and that the other steps are not reported.
+fn assert_reports(before: &str, watched: &str, reported: &[&str], unreported: &[&str]) {
+    watching(before, watched, async |place, mut watch| {
+        assert!(is_not_reported(&mut watch).await, "a report before the first step");
+        for (number, step) in reported.iter().enumerate() {
+            place.run(step);
+            assert!(count_reports(&mut watch).await > 0, "step {number}: {step}");
+        }
+        for step in unreported {
+            place.run(step);
+            assert!(is_not_reported(&mut watch).await, "{step}");
+        }
+    });
 }
 
 const NAME: &str = "user_settings.py";
 const FILE: &str = "echo 'X = 0' > user_settings.py";
-
-/// Asserts that each step, commands of a shell, is reported, and that its reports end before the next step.
-fn assert_each_is_reported(before: &str, watched: &str, steps: &[&str]) {
-    let place = Place::after(before);
-    block_on(async {
-        let mut watch = watch(&place.path(watched));
-        assert!(is_not_reported(&mut watch).await, "a report before the first step");
-        for (number, step) in steps.iter().enumerate() {
-            place.run(step);
-            assert!(count_reports(&mut watch).await > 0, "step {number}: {step}");
-        }
-    });
-}
+const REPLACE: &str = "echo 'X = 1' > new; mv new user_settings.py";
 
 #[test]
 fn each_change_of_a_file_is_reported() {
     let in_place = "printf 'X = 2\\n' 1<> user_settings.py";
     let written = "echo 'X = 3' > user_settings.py";
-    let renamed = "echo 'X = 1' > user_settings.new; mv user_settings.new user_settings.py";
     // Vim writes a file this way, with a backup.
     let edited = "mv user_settings.py backup~; echo 'X = 4' > user_settings.py; rm backup~";
     let [removed, moved_away] = ["rm user_settings.py", "mv user_settings.py away.py"];
+    let burst = format!("for _ in $(seq 100); do {REPLACE}; done");
     for steps in [
         &[in_place, written, in_place][..],
-        &[renamed, written, renamed, edited],
+        &[REPLACE, written, REPLACE, edited],
         &[removed, FILE, moved_away, FILE],
         &["chmod 600 user_settings.py"],
+        &[&burst],
     ] {
-        assert_each_is_reported(FILE, "user_settings.py", steps);
+        assert_reports(FILE, NAME, steps, &[]);
     }
 }
 
@@ -120,66 +115,45 @@ const DEEP_FILE: &str = "mkdir -p a/b/c; echo 'X = 0' > a/b/c/user_settings.py";
 const DEEP_WRITE: &str = "echo 'X = 2' > a/b/c/user_settings.py";
 
 #[test]
-fn directories_that_come_later_are_followed() {
-    for steps in [
-        &["mkdir a", "mkdir -p a/b/c", "echo 'X = 1' > a/b/c/user_settings.py", DEEP_WRITE][..],
-        &[DEEP_FILE, DEEP_WRITE],
-    ] {
-        assert_each_is_reported("", "a/b/c/user_settings.py", steps);
-    }
-}
-
-#[test]
-fn directories_that_are_removed_or_renamed_and_come_again_are_followed() {
+fn directories_that_come_later_or_again_are_followed() {
     let in_one_burst = format!("rm -r a; {DEEP_FILE}");
-    for steps in [
-        &["rm -r a", DEEP_FILE, DEEP_WRITE, "rm -r a", DEEP_FILE, DEEP_WRITE][..],
-        &[&in_one_burst, DEEP_WRITE],
-        &["mv a z", "mv z a", DEEP_WRITE],
+    for (before, steps) in [
+        ("", &["mkdir a", "mkdir -p a/b/c", "echo 'X = 1' > a/b/c/user_settings.py", DEEP_WRITE][..]),
+        ("", &[DEEP_FILE, DEEP_WRITE]),
+        (DEEP_FILE, &["rm -r a", DEEP_FILE, DEEP_WRITE, "rm -r a", DEEP_FILE, DEEP_WRITE]),
+        (DEEP_FILE, &[&in_one_burst, DEEP_WRITE]),
+        (DEEP_FILE, &["mv a z", "mv z a", DEEP_WRITE]),
     ] {
-        assert_each_is_reported(DEEP_FILE, "a/b/c/user_settings.py", steps);
+        assert_reports(before, "a/b/c/user_settings.py", steps, &[]);
     }
 }
 
-/// What `user_settings.py` is a link to, and another file.
-const LINK: &str = "mkdir dotfiles elsewhere; echo > dotfiles/settings.py; echo > elsewhere/settings.py
-    ln -s dotfiles/settings.py user_settings.py";
-
 #[test]
-fn a_link_and_its_target_are_followed() {
+fn a_link_and_its_target_are_followed_and_a_former_target_is_not() {
+    let link = "mkdir dotfiles elsewhere; echo > dotfiles/settings.py; echo > elsewhere/settings.py
+        ln -s dotfiles/settings.py user_settings.py";
     let write = "echo 'X = 1' > dotfiles/settings.py";
     let rename_over = "echo 'X = 1' > dotfiles/new; mv dotfiles/new dotfiles/settings.py";
     let relink = "ln -s \"$PWD/elsewhere/settings.py\" new; mv new user_settings.py";
-    let replace_by_a_file = "echo 'X = 1' > new; mv new user_settings.py";
     let [write_other, remove_other] = ["echo 'X = 2' > elsewhere/settings.py", "rm elsewhere/settings.py"];
-    let steps = [write, rename_over, write, relink, write_other, remove_other, replace_by_a_file];
-    assert_each_is_reported(LINK, "user_settings.py", &steps);
-}
-
-#[test]
-fn a_former_target_of_a_link_is_not_reported() {
-    watching(LINK, async |place, mut watch| {
-        replace(&place.path(NAME), "X = 1\n");
-        assert!(count_reports(&mut watch).await > 0);
-        place.run("echo 'X = 1' > dotfiles/settings.py");
-        assert!(is_not_reported(&mut watch).await);
-    });
+    let steps = [write, rename_over, write, relink, write_other, remove_other, REPLACE];
+    assert_reports(link, NAME, &steps, &[write, write_other]);
 }
 
 #[test]
 fn a_dangling_link_a_linked_directory_and_a_loop_of_links_are_followed() {
     let dangling = "ln -s later/on/settings.py user_settings.py";
     let create = "mkdir -p later/on; echo 'X = 0' > later/on/settings.py";
-    assert_each_is_reported(dangling, "user_settings.py", &[create, "rm later/on/settings.py"]);
+    assert_reports(dangling, NAME, &[create, "rm later/on/settings.py"], &[]);
 
     let linked_directory = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
     let relink = "rm adapter; ln -s old/../new adapter";
     let write_new = "echo 'X = 1' > new/other; mv new/other new/user_settings.py";
     let steps = ["echo 'X = 1' > old/user_settings.py", relink, write_new];
-    assert_each_is_reported(linked_directory, "adapter/user_settings.py", &steps);
+    assert_reports(linked_directory, "adapter/user_settings.py", &steps, &[]);
 
     let in_a_loop = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
-    assert_each_is_reported(in_a_loop, "user_settings.py", &["echo 'X = 1' > new; mv new user_settings.py"]);
+    assert_reports(in_a_loop, NAME, &[REPLACE], &[]);
 }
 
 #[test]
@@ -187,44 +161,25 @@ fn reading_and_other_files_are_not_reported() {
     let reading = "cat user_settings.py > /dev/null; ls > /dev/null";
     let others = "echo > gateway-cert.pem; echo > new; mv new gateway-cert.pem; rm gateway-cert.pem
         mkdir __pycache__; echo > user_settings.py.swp";
-    watching(FILE, async |place, mut watch| {
-        for commands in [reading, others] {
-            place.run(commands);
-            assert!(is_not_reported(&mut watch).await, "{commands}");
-        }
-    });
-}
-
-#[test]
-fn a_burst_is_reported_a_few_times_at_most() {
-    watching(FILE, async |place, mut watch| {
-        (0..100).for_each(|_| replace(&place.path(NAME), "X = 1\n"));
-        assert!(count_reports(&mut watch).await > 0);
-    });
+    assert_reports(FILE, NAME, &[], &[reading, others]);
 }
 
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
-    watching(FILE, async |place, mut watch| {
-        let mut file = File::create(place.path(NAME)).unwrap();
-        let mut ticks = tokio::time::interval(Duration::from_millis(1));
-        let writing = async {
-            loop {
-                ticks.tick().await;
-                file.write_all(b"#").unwrap();
-            }
-        };
-        tokio::select! {
-            reported = timeout(REPORTED_WITHIN, reported(&mut watch)) => assert!(reported.is_ok()),
-            () = writing => {}
-        }
+    watching(FILE, NAME, async |place, mut watch| {
+        let mut file = File::create(place.root.join(NAME)).unwrap();
+        let _writing = Task::repeat(move || {
+            file.write_all(b"#").unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        });
+        assert!(timeout(REPORTED_WITHIN, reported(&mut watch)).await.is_ok());
     });
 }
 
 #[test]
 fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
-    watching(FILE, async |place, mut watch| {
-        fs::write(place.path(NAME), "X = 1\n").unwrap();
+    watching(FILE, NAME, async |place, mut watch| {
+        fs::write(place.root.join(NAME), "X = 1\n").unwrap();
         let reported = async { while timeout(Duration::from_millis(5), reported(&mut watch)).await.is_err() {} };
         assert!(timeout(REPORTED_WITHIN, reported).await.is_ok());
     });
