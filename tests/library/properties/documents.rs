@@ -1,12 +1,13 @@
 //! Documents: message bodies and MessagePack frames, which are compared with `serde_json`, and settings files.
 
 use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::vocabularies::in_every_vocabulary;
 
@@ -90,6 +91,41 @@ fn is_same(one: &Value, other: &Value) -> bool {
                 && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| is_same(one, other)))
         }
         _ => one == other,
+    }
+}
+
+/// Messages of the known topics, with any members behind the identifier.
+///
+/// The first byte chooses the topic, the second one the identifier and how its member is written. The others are more
+/// members of the payload.
+pub(crate) fn translation(input: &[u8]) {
+    let [topic, style, members @ ..] = input else { return };
+    let schema = &SCHEMAS[usize::from(*topic) % SCHEMAS.len()];
+    let fields: Vec<_> = schema.identifiers().collect();
+    let field = fields[usize::from(style & 1) % fields.len()];
+    let members = std::str::from_utf8(members).unwrap_or_default();
+    let others: Map<String, Value> = serde_json::from_str(&format!("{{{members}}}")).unwrap_or_default();
+    let members = if others.is_empty() { String::new() } else { format!(",{members}") };
+    let payload = payload(field, *style, schema, &members);
+    let body = format!(r#"{{"topic":"{}","payload":{payload}}}"#, schema.topic);
+    message(body.as_bytes());
+}
+
+fn payload(field: &str, style: u8, schema: &Schema, members: &str) -> String {
+    let key = if style & 8 == 0 { field.to_owned() } else { field.replacen('n', "\\u006e", 1) };
+    let space = if style & 2 == 0 { "" } else { " \t\r\n" };
+    let content = match schema.content {
+        Content::Any => r#""node_id \"extension_id\":\u00e9""#,
+        Content::OneOf(_) => r#""st\u006fp""#,
+        Content::HomeAutomation => {
+            r#"{"node_id":{},"type":"t","domain":"d","service":"s","service_data":{"entity_id":"d.e"}}"#
+        }
+    };
+    let identifier = format!(r#"{space}"{key}"{space}:{space}"\"node_id\": n"{space}"#);
+    if style & 4 == 0 {
+        format!(r#"{{{identifier},"content":{content}{members}}}"#)
+    } else {
+        format!(r#"{{"content":{content},{identifier}{members}}}"#)
     }
 }
 

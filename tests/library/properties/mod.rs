@@ -34,7 +34,7 @@ pub(crate) const ALL: [(&str, Property); 14] = [
     ("zmtp", peers::zmtp),
     ("subscriptions", subscribers::subscriptions),
     ("exchange", exchange::exchange),
-    ("translation", vocabularies::translation),
+    ("translation", documents::translation),
     ("addresses", addresses::addresses),
 ];
 
