@@ -6,7 +6,9 @@ mod model;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{BATCH_BYTES, Exchange, MAX_SUBSCRIBERS, Origin, PlaceSet, REFERENCED_BYTES, WireMessage};
+use adapter_gateway::zmtp::{
+    BATCH_BYTES, Exchange, FORWARDED_BYTES, MAX_SUBSCRIBERS, Origin, PlaceSet, REFERENCED_BYTES, WireMessage,
+};
 
 use model::{Model, Wire};
 
@@ -14,8 +16,8 @@ const PLACES: u8 = 4;
 const TOPICS: [&[u8]; 4] = [b"a", b"ab", b"abc", b"b"];
 const PREFIXES: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
 
-/// The sizes of payloads in bytes: on both sides of what has a short head, of what is copied, and of a batch; and one
-/// of which three reach the bound of publishers.
+/// The sizes of payloads in bytes: on both sides of what has a short head, of what is copied, and of a batch; and the
+/// largest.
 const PAYLOADS: [usize; 10] = [
     0,
     1,
@@ -28,7 +30,7 @@ const PAYLOADS: [usize; 10] = [
     BATCH_BYTES + 5_000,
     LARGEST_PAYLOAD,
 ];
-const LARGEST_PAYLOAD: usize = 22 * 1024 * 1024;
+const LARGEST_PAYLOAD: usize = CONTENT_BYTES - 256;
 /// The number of posted messages from which on others would be refused.
 const QUEUE_MESSAGES: u64 = 12;
 /// For how long the oldest message may wait for a subscriber when others are refused.
@@ -36,9 +38,11 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What payloads are parts of. It does not repeat within a payload.
 static CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| {
-    let words = (0..(LARGEST_PAYLOAD as u32 + 256).div_ceil(4)).map(|word| word.wrapping_mul(0x9e37_79b1));
-    Arc::new(words.flat_map(u32::to_le_bytes).collect())
+    let words = (0..CONTENT_BYTES as u32 / 4).map(|word| word.wrapping_mul(0x9e37_79b1));
+    Arc::new(words.flat_map(u32::to_le_bytes).collect::<Box<[u8]>>().into_vec())
 });
+/// Three messages that count all of it are exactly at the bound of publishers if their topics have four bytes together.
+const CONTENT_BYTES: usize = (FORWARDED_BYTES - 4) / 3 - OVERHEAD_BYTES;
 /// The beginning of it, of which all payloads but the largest are parts: a message counts all of its buffer.
 static SHORT_CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(CONTENT[..BATCH_BYTES + 5_256].to_vec()));
 
