@@ -2,7 +2,7 @@
 //!
 //! | file | the question that it answers |
 //! |---|---|
-//! | `dialled` | Do hubs get each message once and in order, though they are slow, late or say nothing? |
+//! | `dialled` | Do hubs get each message once and in order, though they are slow or late? |
 //! | `matching` | Does a subscription that has arrived count before what is posted after it? |
 //! | `subscribing` | Does a subscriber of `listen` get what it should, and hear of what is wrong? |
 //! | `stopping` | Does a stop hand over what was accepted, and keep its deadline? |

@@ -1,6 +1,8 @@
 //! A hub for the tests, and a bus that connects to it.
 
+use std::fs;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,14 +61,19 @@ pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8
 pub(crate) struct Running {
     pub(crate) bus: Bus,
     pub(crate) publisher: Publisher,
-    pub(crate) events: Receiver<BusEvent>,
+    /// The events, each with the folder of the thread that told of it.
+    events: Receiver<(BusEvent, PathBuf)>,
 }
 
 pub(crate) fn start(config: BusConfig) -> Running {
     let (sender, events) = channel();
     // The messages of these tests are published before a hub has subscribed, too.
-    let is_awaited = |event: &BusEvent| !matches!(event, BusEvent::Unsubscribed { .. });
-    let on_event = move |event| drop(Some(event).filter(is_awaited).map(|event| sender.send(event)));
+    let on_event = move |event| {
+        if !matches!(event, BusEvent::Unsubscribed { .. }) {
+            let thread = Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap());
+            drop(sender.send((event, thread)));
+        }
+    };
     let bus = Bus::start(config, on_event).unwrap();
     let publisher = bus.publisher();
     Running { bus, publisher, events }
@@ -79,13 +86,7 @@ pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
 
 /// Starts a bus that runs a hub.
 pub(crate) fn hub(queue_messages: usize) -> Running {
-    hub_at(any_port().as_str(), queue_messages)
-}
-
-/// Starts a bus that runs a hub, both of whose sides are at an endpoint with any port.
-pub(crate) fn hub_at(endpoint: &str, queue_messages: usize) -> Running {
-    let endpoint: Endpoint = endpoint.parse().unwrap();
-    let hub = Some(HubEndpoints { publishers: endpoint.clone(), subscribers: endpoint });
+    let hub = Some(HubEndpoints { publishers: any_port(), subscribers: any_port() });
     let limits = Limits { queue_messages: NonZero::new(queue_messages).unwrap(), ..Limits::DEFAULT };
     start(BusConfig { hub, limits, ..BusConfig::default() })
 }
@@ -104,16 +105,16 @@ impl Running {
         self.bus.bound().last().unwrap()
     }
 
-    /// Waits for the event `Connected`, and returns its endpoint. A socket sends its subscriptions only while a thread
-    /// calls libzmq with that socket, so this calls it for `hub`.
-    pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
+    /// Waits for the event `Connected`, and returns its endpoint and the folder of the thread of the bus. A socket sends
+    /// its subscriptions only while a thread calls libzmq with that socket, so this calls it for `hub`.
+    pub(crate) fn expect_connected(&self, hub: &Hub) -> (Endpoint, PathBuf) {
         eventually("the event Connected", || {
             hub.socket.get_events().unwrap();
             match self.events.try_recv() {
-                Ok(BusEvent::Link(endpoint, Ok(()))) => Some(endpoint),
+                Ok((BusEvent::Link(endpoint, Ok(())), thread)) => Some((endpoint, thread)),
                 // The reason why an endpoint is still not connected, or nothing yet.
-                Ok(BusEvent::Link(_, Err(_))) | Err(_) => None,
-                Ok(event) => panic!("{event:?} instead of Connected"),
+                Ok((BusEvent::Link(_, Err(_)), _)) | Err(_) => None,
+                Ok((event, _)) => panic!("{event:?} instead of Connected"),
             }
         })
     }
@@ -130,24 +131,17 @@ impl Running {
     /// Publishes the numbers from `first` on until one is refused, because a subscriber does not read. Returns the
     /// first number that was not accepted.
     pub(crate) fn publish_until_stalled(&self, first: u32, padding: usize) -> u32 {
-        let mut quiet_since = Instant::now();
-        let mut number = first;
-        let mut seen = self.bus.counters().published;
+        let (mut number, mut accepted_at) = (first, Instant::now());
         loop {
             assert!(number < first + 100_000, "no message is refused");
             match self.publisher.publish(TOPIC, (&padded(number, padding)).into()) {
-                Ok(()) => number += 1,
+                Ok(()) => (number, accepted_at) = (number + 1, Instant::now()),
                 // The queue stays full only if nothing has left it for a while.
-                Err(why) => {
-                    let published = self.bus.counters().published;
-                    if published != seen {
-                        (seen, quiet_since) = (published, Instant::now());
-                    } else if quiet_since.elapsed() > Duration::from_millis(200) {
-                        assert_eq!(why, Unavailable::Stalled);
-                        return number;
-                    }
-                    thread::yield_now();
+                Err(why) if accepted_at.elapsed() > Duration::from_millis(200) => {
+                    assert_eq!(why, Unavailable::Stalled);
+                    return number;
                 }
+                Err(_) => thread::yield_now(),
             }
             self.publisher.wake();
         }

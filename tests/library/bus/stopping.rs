@@ -1,7 +1,5 @@
 //! Tests that a stop hands over what was accepted, and keeps its deadline.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::num::NonZero;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -9,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, HubEndpoints, Unavailable};
 use adapter_gateway::message::publish::Publish;
-use adapter_gateway::zmtp::{self, GREETING, SUBSCRIBE_TO_EVERYTHING, SocketRole};
 
 use super::rig::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed, wait_for_subscriber};
-use crate::support::{Lateness, PATIENCE, eventually};
+use crate::support::{Form, Lateness, PATIENCE, RawPeer, eventually, subscribe};
 
 /// What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
 #[test]
@@ -113,13 +110,11 @@ fn a_stop_ends_with_its_last_peer_whether_that_closes_the_connection_or_not() {
     const DEADLINE: Duration = Duration::from_secs(60);
     for closes in [true, false] {
         let running = hub(100);
-        let address = running.subscribers_side().as_str().strip_prefix("tcp://").unwrap();
-        let mut peer = TcpStream::connect(address).unwrap();
-        let handshake = [&GREETING[..], zmtp::ready(SocketRole::Publishes), SUBSCRIBE_TO_EVERYTHING];
-        peer.write_all(&handshake.concat()).unwrap();
+        let mut peer = RawPeer::speaking(running.subscribers_side().as_str(), "SUB");
+        peer.send_all(&subscribe(Form::Message, b""));
         wait_for_subscriber(&running.bus);
         let reader = thread::spawn(move || {
-            peer.read_to_end(&mut Vec::new()).unwrap();
+            peer.read_to_end();
             if closes { None } else { Some(peer) }
         });
         let started = Instant::now();

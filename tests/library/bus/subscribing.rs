@@ -6,30 +6,14 @@ use std::time::Duration;
 
 use adapter_gateway::commands::{Received, Subscriber};
 
-use super::rig::{Running, hub, hub_at, number_in, wait_for_subscriber};
+use super::rig::{hub, number_in, wait_for_subscriber};
 use crate::support::{PATIENCE, bound_socket, eventually};
-
-fn subscriber(running: &Running) -> Subscriber {
-    Subscriber::connect(&[running.subscribers_side().clone()], &[]).unwrap()
-}
 
 fn number(received: Option<Received>) -> u32 {
     match received {
         Some(Received::Message { payload, .. }) => number_in(&payload),
         other => panic!("{other:?} instead of a message"),
     }
-}
-
-#[test]
-fn messages_pass_over_ipv6() {
-    if std::net::TcpListener::bind("[::1]:0").is_err() {
-        return; // this host has no IPv6
-    }
-    let running = hub_at("tcp://[::1]:*", 100);
-    let mut subscriber = subscriber(&running);
-    wait_for_subscriber(&running.bus);
-    running.publish(7);
-    assert_eq!(number(subscriber.recv(PATIENCE)), 7);
 }
 
 #[test]
@@ -49,7 +33,7 @@ fn a_message_of_another_shape_is_reported() {
 fn the_loss_of_a_hub_is_reported_before_its_last_message() {
     const MESSAGES: u32 = 20_000;
     let running = hub(MESSAGES as usize);
-    let mut subscriber = subscriber(&running);
+    let mut subscriber = Subscriber::connect(&[running.subscribers_side().clone()], &[]).unwrap();
     let (sender, losses) = channel();
     subscriber.watch_connections(move |_, status| {
         if status.is_err() {

@@ -1,36 +1,17 @@
 //! Tests that the thread of the bus sleeps while there is nothing to do, and only then.
 
-use std::fs;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Unavailable};
+use adapter_gateway::bus::{Bus, BusConfig, Endpoint, HubEndpoints, Unavailable};
 use adapter_gateway::commands::Subscriber;
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, TOPIC, any_port, connecting, subscribed, wait_for_subscriber};
+use super::rig::{Hub, TOPIC, any_port, connecting, start, subscribed, wait_for_subscriber};
 use crate::support::eventually;
 use crate::support::usage::{sleeps, voluntary_switches};
-
-/// Starts a bus. Returns it with the folder of its thread, which tells of the connection.
-fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, PathBuf) {
-    let (sender, threads) = channel();
-    let bus = Bus::start(config, move |event| {
-        if !matches!(event, BusEvent::Link(_, Ok(()))) {
-            return;
-        }
-        sender.send(Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap())).unwrap();
-    })
-    .unwrap();
-    let thread = eventually("the bus is connected", || {
-        hub.socket.get_events().unwrap();
-        threads.try_recv().ok()
-    });
-    (bus, thread)
-}
 
 /// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A
 /// thread that never waits has no voluntary switches. The test sleeps because it counts over a span of time.
@@ -46,9 +27,9 @@ fn rests(task: &Path, most_switches: u64) -> bool {
 #[test]
 fn an_idle_thread_never_wakes_up() {
     let hub = Hub::new();
-    let (bus, task) = start_watched(&hub, connecting(&[&hub.url]));
-    bus.publisher().publish(TOPIC, b"x".into()).unwrap();
-    bus.publisher().wake();
+    let running = start(connecting(&[&hub.url]));
+    let (_, task) = running.expect_connected(&hub);
+    running.publish(0);
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
     eventually("the thread stays parked", || rests(&task, 0).then_some(()));
@@ -64,13 +45,13 @@ fn a_stalled_thread_does_not_spin() {
         config.limits.queue_messages = NonZero::new(100).unwrap();
         config.pipe_messages = NonZero::new(2).unwrap();
         config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
-        let (bus, task) = start_watched(&dialled, config);
-        let stalled = subscribed(1);
+        let running = start(config);
+        let (_, task) = running.expect_connected(&dialled);
+        let (publisher, stalled) = (&running.publisher, subscribed(1));
         if !is_dialled {
-            stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
-            wait_for_subscriber(&bus);
+            stalled.connect(running.subscribers_side().as_str()).unwrap();
+            wait_for_subscriber(&running.bus);
         }
-        let publisher = bus.publisher();
         eventually("the bus is stalled", || {
             let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
             publisher.wake();
