@@ -97,6 +97,7 @@ impl TestConnection {
         let next = act(&mut self.connection, &mut self.context);
         let mut out = std::mem::take(&mut self.context.answers);
         assert!(!was_closed || (out.is_empty() && self.published() == published));
+        assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most, however many requests follow");
         self.end = match next {
             Next::Read(waiting) => End::Open(waiting),
             Next::Close(reason) => End::Closed(reason),

@@ -39,7 +39,7 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
 }
 
 /// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one
-/// whose body is dropped was answered before.
+/// whose body is dropped was answered before. The answer to a deadline names the part that was late.
 fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: CloseReason) {
     let [kept, last, dropped] = [(200, false), (unfinished, true), (404, false)];
     for (state, bytes) in states() {
@@ -53,7 +53,12 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: C
         let mut connection = at(&bytes);
         assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
         connection.feed(&post(MESSAGE), Through::Input);
-        assert_eq!(statuses(&connection.outcome().answers), expected, "{state}");
+        let answers = connection.outcome().answers;
+        assert_eq!(statuses(&answers), expected, "{state}");
+        let part = if state.contains("head") || state == "in a second empty line" { "head" } else { "body" };
+        for late in answers.iter().filter(|answer| answer.status == 408) {
+            assert_eq!(late.problem()["detail"], format!("the {part} took too long to arrive"), "{state}");
+        }
     }
 }
 
@@ -63,17 +68,6 @@ fn the_client_leaves_or_a_deadline_passes() {
     endings(TestConnection::end_of_input, 400, CloseReason::EndOfInput);
     // RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
     endings(TestConnection::time_out, 408, CloseReason::TimedOut);
-}
-
-#[test]
-fn the_answer_names_the_part_that_was_late() {
-    for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
-        let mut connection = at(bytes);
-        connection.time_out();
-        let outcome = connection.outcome();
-        let problem = outcome.answers[0].document().unwrap();
-        assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
-    }
 }
 
 /// RFC 9110 §9.3.2: the answer to HEAD has no content, once the method has arrived.
@@ -138,24 +132,21 @@ fn a_request_in_flight_is_answered_with_a_close() {
 }
 
 /// A request whose body is still to be dropped was answered before. The connection waits for the end of the body alone,
-/// and a request that comes with it is the last.
+/// and a request that comes with it is the last. A chunked body for which the buffers have no room is refused while it
+/// comes in.
 #[test]
-fn a_body_that_is_dropped_is_the_last() {
-    for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
-        let mut connection = at(&states()[9].1);
+fn a_body_that_is_dropped_or_finds_no_room_is_the_last() {
+    let little_room = Limits { buffered_bytes: 10, ..Limits::default() };
+    let dropped = &states()[9].1;
+    for (limits, begun, behind, expected) in [
+        (Limits::default(), dropped, &b"0123456789"[..], &[(404, false)][..]),
+        (Limits::default(), dropped, &[b"0123456789", GET].concat(), &[(404, false), (404, true)]),
+        (little_room, &chunked(b"46\r\n"), MESSAGE, &[(503, true)]),
+    ] {
+        let mut connection = TestConnection::new(&limits);
+        connection.feed(begun, Through::Input);
         assert!(!connection.finish());
-        let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
-        assert_eq!(end, End::Closed(CloseReason::Asked));
+        assert_eq!(connection.feed(behind, Through::Input), End::Closed(CloseReason::Asked));
         assert_eq!(statuses(&connection.outcome().answers), expected);
     }
-}
-
-/// A chunked body for which the buffers have no room is refused while it comes in, also when the gateway stops.
-#[test]
-fn a_body_that_finds_no_room_is_answered_with_a_close() {
-    let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
-    connection.feed(&chunked(b"46\r\n"), Through::Input);
-    assert!(!connection.finish());
-    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
-    assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }
