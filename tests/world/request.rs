@@ -69,8 +69,8 @@ impl Request {
             Kind::Options => request.method("OPTIONS"),
             Kind::Message(_) | Kind::MalformedChunk => request,
         };
-        let body = request.body().to_vec();
-        let expects_continue = fault != Fault::Expectation && !body.is_empty() && random.permille(60);
+        let body_bytes = request.body().len();
+        let expects_continue = fault != Fault::Expectation && body_bytes > 0 && random.permille(60);
         let is_last = !is_one_of_many && random.permille(60);
         if expects_continue {
             request = request.field("Expect", "100-continue");
@@ -79,17 +79,18 @@ impl Request {
             request = request.field("Connection", "close");
         }
         if is_chunked {
-            request = request.field("Transfer-Encoding", "chunked");
+            // A body of a hundred chunks shows what one of a thousand would.
+            let most = random.within(1..body_bytes.max(1) + 1);
+            request = request.chunked(most.max(body_bytes / 100 + 1));
+        }
+        if kind == Kind::MalformedChunk {
+            request = request.with_body(b"zz\r\n".to_vec());
         }
         let start = wire.len();
         wire.extend(request.head());
         let head_end = wire.len();
-        match (kind, is_chunked) {
-            (Kind::MalformedChunk, _) => wire.extend_from_slice(b"zz\r\n"),
-            (_, true) => append_chunks(wire, &body, random),
-            (_, false) => wire.extend_from_slice(&body),
-        }
-        let (end, body_bytes) = (wire.len(), body.len());
+        wire.extend(request.body());
+        let end = wire.len();
         Self { kind, token, start, head_end, end, is_chunked, expects_continue, is_last, body_bytes, payload }
     }
 
@@ -119,17 +120,6 @@ pub(crate) fn origin(payload: &[u8]) -> Option<(u32, usize)> {
     let (life, rest) = text.strip_prefix(r#"{"node_id":""#)?.split_once(r#"","content":""#)?;
     let (index, _) = rest.split_once(' ')?;
     Some((life.parse().ok()?, index.parse().ok()?))
-}
-
-fn append_chunks(wire: &mut Vec<u8>, body: &[u8], random: &mut Random) {
-    let most = random.within(1..body.len().max(1) + 1);
-    // A body of a hundred chunks shows what one of a thousand would.
-    for chunk in body.chunks(most.max(body.len() / 100 + 1)) {
-        wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-        wire.extend_from_slice(chunk);
-        wire.extend_from_slice(b"\r\n");
-    }
-    wire.extend_from_slice(b"0\r\n\r\n");
 }
 
 fn kind(random: &mut Random) -> Kind {

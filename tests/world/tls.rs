@@ -1,46 +1,32 @@
 //! TLS, as the clients of some worlds speak it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use adapter_gateway::tls::session::Acceptor;
 use adapter_gateway::tls::source::CertificateSource;
-use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
 use rustls::{ALL_VERSIONS, ClientConfig};
 
+use crate::support::Pair;
 use crate::support::tls::{TlsClient, trusting};
 
-const HOST: &str = "gateway";
+/// What begins the sessions of all gateways and of all clients. The signatures of the key have one length, so that a
+/// seed decides on the lengths of all records.
+static SHARED: LazyLock<(Arc<Acceptor>, Arc<ClientConfig>)> = LazyLock::new(|| {
+    let (_, pair) = Pair::kinds().into_iter().find(|(kind, _)| *kind == "Ed25519").unwrap();
+    let files = pair.in_files();
+    let source = CertificateSource::Files { certificate: files.certificate.clone(), key: files.key.clone() };
+    let mut client = trusting([pair.leaf()], ALL_VERSIONS);
+    client.resumption = Resumption::disabled();
+    let identity = source.load(SystemTime::now()).unwrap().identity;
+    (Arc::new(Acceptor::new(identity).unwrap()), Arc::new(client))
+});
 
-/// What the gateways and the clients of all worlds share. The signatures of the key have one length, so that a seed
-/// decides on the lengths of all records.
-struct Shared {
-    acceptor: Arc<Acceptor>,
-    client: Arc<ClientConfig>,
-}
-
-fn shared() -> &'static Shared {
-    static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let (certificate, key) = (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
-        let pair = KeyPair::generate_for(&PKCS_ED25519).unwrap();
-        let signed = CertificateParams::new(vec![HOST.to_owned()]).unwrap().self_signed(&pair).unwrap();
-        std::fs::write(&certificate, signed.pem()).unwrap();
-        std::fs::write(&key, pair.serialize_pem()).unwrap();
-        let loaded = CertificateSource::Files { certificate, key }.load(SystemTime::now()).unwrap();
-        let mut client = trusting([signed.der().clone()], ALL_VERSIONS);
-        client.resumption = Resumption::disabled();
-        Shared { acceptor: Arc::new(Acceptor::new(loaded.identity).unwrap()), client: Arc::new(client) }
-    })
-}
-
-/// Returns what begins the sessions of the gateway.
 pub(crate) fn acceptor() -> Arc<Acceptor> {
-    Arc::clone(&shared().acceptor)
+    Arc::clone(&SHARED.0)
 }
 
 pub(crate) fn session() -> TlsClient {
-    TlsClient::new(&shared().client, HOST)
+    TlsClient::new(&SHARED.1, "localhost")
 }

@@ -56,20 +56,15 @@ impl TransportListener for SimulatedListener {
         let port = std::net::TcpListener::from(socket).local_addr()?.port();
         let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
         world.listeners.set(world.listeners.get() + 1);
-        Ok(Self { backlog, failed_at: Cell::default(), lost_at: Cell::default(), is_over: Cell::default() })
+        Ok(Self { backlog, failed: Cell::default(), is_over: Cell::default() })
     }
 
     async fn acceptable(&self) -> io::Result<()> {
         let world = World::current();
         check!(0, !self.is_over.get(), "accept on a socket that was shut down");
-        if let Some(failed_at) = self.failed_at.take() {
+        if let Some((failed_at, wanted)) = self.failed.take() {
             let pause = failed_at.elapsed();
-            let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
-            check!(0, is_right, "a pause of {pause:?} in accepting");
-        }
-        if let Some(lost_at) = self.lost_at.take() {
-            let is_right = lost_at.elapsed() <= SLACK;
-            check!(0, is_right, "a pause of {:?} after a lost connection", lost_at.elapsed());
+            check!(0, (wanted..=wanted + SLACK).contains(&pause), "a pause of {pause:?} in accepting, not {wanted:?}");
         }
         world.call();
         poll_fn(|context| {
@@ -135,10 +130,8 @@ impl Backlog {
 
 pub(crate) struct SimulatedListener {
     backlog: Rc<Backlog>,
-    /// When accepting has failed for a while.
-    failed_at: Cell<Option<Instant>>,
-    /// When a connection has failed before it was accepted.
-    lost_at: Cell<Option<Instant>>,
+    /// When accepting has failed, and how long nothing is to be accepted then.
+    failed: Cell<Option<(Instant, Duration)>>,
     is_over: Cell<bool>,
 }
 
@@ -149,19 +142,17 @@ impl SimulatedListener {
             return Some(Errno::INVAL);
         }
         let mut random = world.random.borrow_mut();
-        if world.streams.get() >= world.limits.descriptors {
-            self.failed_at.set(Some(Instant::now()));
-            return Some(Errno::MFILE);
-        }
-        if random.below(1_000_000) >= 10 * world.limits.fault_ppm {
+        let (error, pause) = if world.streams.get() >= world.limits.descriptors {
+            (Errno::MFILE, ACCEPT_PAUSE)
+        } else if random.below(1_000_000) >= 10 * world.limits.fault_ppm {
             return None;
-        }
-        if random.permille(500) {
-            self.lost_at.set(Some(Instant::now()));
-            return Some(random.pick(&CONNECTION_ERRORS));
-        }
-        self.failed_at.set(Some(Instant::now()));
-        Some(random.pick(&LISTENER_ERRORS))
+        } else if random.permille(500) {
+            (random.pick(&CONNECTION_ERRORS), Duration::ZERO)
+        } else {
+            (random.pick(&LISTENER_ERRORS), ACCEPT_PAUSE)
+        };
+        self.failed.set(Some((Instant::now(), pause)));
+        Some(error)
     }
 }
 
@@ -193,7 +184,6 @@ impl Stream for SimulatedStream {
         let socket = world.accepted_sockets.borrow_mut().remove(&socket.as_raw_fd()).expect("the world accepted it");
         world.streams.set(world.streams.get() + 1);
         note!(socket.life, "accept", "");
-        world.count("accepted");
         Ok(Self { socket, more: Cell::new(false) })
     }
 

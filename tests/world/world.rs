@@ -104,27 +104,21 @@ pub(crate) struct World {
     pub(crate) listeners: Cell<usize>,
     /// Notified when an answer says that a message was accepted.
     pub(crate) accepted: Notify,
-    pub(crate) tally: RefCell<BTreeMap<&'static str, u64>>,
     calls: Cell<u64>,
     /// Nothing is noted, since the order of what happens is not that of the seed.
     pub(crate) is_silent: Cell<bool>,
     violations: RefCell<Vec<String>>,
-    trace: RefCell<Trace>,
+    /// What happened, if somebody wants to read it.
+    trace: RefCell<Option<String>>,
 }
 
 pub(crate) struct Outcome {
     pub(crate) lives: u64,
     /// What was found wrong.
     pub(crate) violations: Vec<String>,
-    pub(crate) trace: Trace,
-    pub(crate) tally: BTreeMap<&'static str, u64>,
-}
-
-/// What happened, as text if somebody wants to read it, and always as a hash.
-#[derive(Debug, Default)]
-pub(crate) struct Trace {
-    pub(crate) text: Option<String>,
-    pub(crate) hash: u64,
+    pub(crate) trace: Option<String>,
+    /// The statuses of all answers.
+    pub(crate) answers: Vec<u16>,
 }
 
 impl World {
@@ -146,11 +140,10 @@ impl World {
             streams: Cell::default(),
             listeners: Cell::default(),
             accepted: Notify::new(),
-            tally: RefCell::default(),
             calls: Cell::default(),
             is_silent: Cell::default(),
             violations: RefCell::default(),
-            trace: RefCell::new(Trace { text: is_traced.then(String::new), hash: 0 }),
+            trace: RefCell::new(is_traced.then(String::new)),
             limits,
             start,
         });
@@ -169,8 +162,11 @@ impl World {
     /// Ends the world, in which so many lives were lived.
     pub(crate) fn end(lives: u64) -> Outcome {
         let world = CURRENT.take().expect("a world is made first");
-        let (violations, trace, tally) = (world.violations.take(), world.trace.take(), world.tally.take());
-        Outcome { lives, violations, trace, tally }
+        let mut answers = Vec::new();
+        for ledger in world.ledgers.take() {
+            answers.extend(ledger.borrow().answers.iter().map(|answer| answer.status));
+        }
+        Outcome { lives, violations: world.violations.take(), trace: world.trace.take(), answers }
     }
 
     pub(crate) fn moment(&self) -> Moment {
@@ -202,24 +198,11 @@ impl World {
         assert!(self.calls.get() < MOST_CALLS, "the workers run in a circle");
     }
 
-    pub(crate) fn count(&self, what: &'static str) {
-        *self.tally.borrow_mut().entry(what).or_default() += 1;
-    }
-
     /// Notes what happened to a life. [`note`] calls it.
     pub(crate) fn note(&self, life: u32, what: &str, detail: fmt::Arguments<'_>) {
-        if self.is_silent.get() {
-            return;
-        }
-        let trace = &mut *self.trace.borrow_mut();
-        let now_ms = self.start.elapsed().as_millis();
-        match &mut trace.text {
-            Some(text) => {
-                let begin = text.len();
-                writeln!(text, "{now_ms:>8} ms  #{life:<4} {what:<9} {detail}").unwrap();
-                trace.hash = hashed(trace.hash, &text.as_bytes()[begin..]);
-            }
-            None => trace.hash = hashed(trace.hash ^ now_ms as u64 ^ u64::from(life), what.as_bytes()),
+        if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !self.is_silent.get()) {
+            let now_ms = self.start.elapsed().as_millis();
+            writeln!(trace, "{now_ms:>8} ms  #{life:<4} {what:<9} {detail}").unwrap();
         }
     }
 
@@ -231,11 +214,4 @@ impl World {
             violations.push(format!("{} ms, life {life}: {what}", self.start.elapsed().as_millis()));
         }
     }
-}
-
-/// Continues a hash (FNV-1a).
-fn hashed(hash: u64, bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(hash ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -44,13 +44,6 @@ impl Ledger {
             check!(self.life, request.expects_continue, "100 for a request that expects none");
             return;
         }
-        world.count(match answer.status {
-            200 => "200",
-            408 => "408",
-            503 => "503",
-            401 => "401",
-            _ => "other answers",
-        });
         if !self.is_tls {
             check!(self.life, self.has_begun(request), "an answer before the request");
             self.check_status(&world, index, &answer);
