@@ -29,7 +29,6 @@ mod stream;
 mod support;
 mod world;
 
-use std::hash::{BuildHasher, RandomState};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,9 +42,9 @@ use serde_json::Value;
 use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
-use samples::{Held, Samples, draw, growth};
+use samples::{Held, growth};
 use support::{
-    Client, Gateway, Pair, Random, Request, cpu_ticks, dead_endpoint, enabled, free_address, raise_descriptors,
+    Client, Gateway, Pair, Random, Request, cpu_ticks_within, dead_endpoint, enabled, free_address, raise_descriptors,
 };
 use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
 
@@ -82,7 +81,7 @@ struct Options {
     #[argh(option, default = "13_000")]
     clients: usize,
     /// the seed of all random choices
-    #[argh(option, default = "random_seed()")]
+    #[argh(option)]
     seed: u64,
     /// where the output of the gateway is written after a failure
     #[argh(option)]
@@ -95,10 +94,6 @@ fn main() {
         Some(HUB) => hub::run(&arguments[2..]),
         _ => std::process::exit(soak(&argh::from_env())),
     }
-}
-
-fn random_seed() -> u64 {
-    RandomState::new().hash_one(())
 }
 
 fn soak(options: &Options) -> i32 {
@@ -116,18 +111,16 @@ fn soak(options: &Options) -> i32 {
 
     let before = Held::by(director.gateway.id());
     let duration = Duration::from_secs(options.seconds);
-    let samples = Samples::begin(director.gateway.id(), &world, duration);
+    let samples = samples::begin(director.gateway.id(), duration);
     let load = begin_load(&world, options.seed, clients);
     director.run(duration);
-    let samples = samples.end();
+    let samples = samples.finish();
     world.end();
     load.join().unwrap();
 
     let stats = wait_quiet(&mut director, before);
     let Director { mut gateway, hubs, .. } = director;
     gateway.terminate();
-    let plot = options.output.join("plot.svg");
-    std::fs::write(&plot, draw(&name, &samples)).unwrap();
     growth(&samples).into_iter().for_each(|what| world.fail(&what));
     let totals = world.account().close(hubs.count.into());
     account::compare(&world, &stats, &totals, lost_at_the_start);
@@ -140,7 +133,7 @@ fn soak(options: &Options) -> i32 {
         println!("{name}: {failed} failures with seed {}; the output is in {}", options.seed, options.output.display());
         return 1;
     }
-    println!("{name}: every message is accounted for; the plot is {}", plot.display());
+    println!("{name}: every message is accounted for");
     0
 }
 
@@ -245,9 +238,7 @@ fn wait_quiet(director: &mut Director, before: Held) -> Value {
     drop(bodies);
     wait_until(&world, || excess(&director.gateway, before));
     println!("before it: {before:?}, at last: {:?}", Held::by(director.gateway.id()));
-    let ticks = cpu_ticks(director.gateway.id());
-    std::thread::sleep(Duration::from_secs(2));
-    let ticks = cpu_ticks(director.gateway.id()) - ticks;
+    let ticks = cpu_ticks_within(Duration::from_secs(2), director.gateway.id(), "without load");
     if ticks > IDLE_TICKS {
         world.fail(&format!("{ticks} clock ticks in two seconds without load"));
     }

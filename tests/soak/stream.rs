@@ -22,17 +22,11 @@ pub(crate) enum Way {
     Unix,
 }
 
-/// A connection whose two directions are used at the same time.
-struct Shared(RefCell<Connection>);
-
-impl AsRawFd for Shared {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.borrow().socket().as_raw_fd()
-    }
-}
-
 pub(crate) struct Stream {
-    socket: AsyncFd<Shared>,
+    /// It is dropped before its descriptor is closed.
+    readiness: AsyncFd<RawFd>,
+    /// Its two directions are used at the same time.
+    connection: RefCell<Connection>,
     /// Whether the client has closed or reset it.
     pub(crate) is_closed: Cell<bool>,
 }
@@ -46,9 +40,9 @@ impl Stream {
             Way::Tcp => Socket::from(TcpStream::connect(world.tcp).await?.into_std()?),
             Way::Unix => Socket::from(UnixStream::connect(&world.unix).await?.into_std()?),
         };
-        let connection = Connection::over(socket, config.as_ref())?;
-        let socket = AsyncFd::new(Shared(RefCell::new(connection)))?;
-        let stream = Self { socket, is_closed: Cell::default() };
+        let readiness = AsyncFd::new(socket.as_raw_fd())?;
+        let connection = RefCell::new(Connection::over(socket, config.as_ref())?);
+        let stream = Self { readiness, connection, is_closed: Cell::default() };
         stream.flush().await?;
         while stream.with(Connection::is_handshaking) {
             if stream.read().await? == 0 {
@@ -60,7 +54,7 @@ impl Stream {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
-        act(&mut self.socket.get_ref().0.borrow_mut())
+        act(&mut self.connection.borrow_mut())
     }
 
     pub(crate) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -103,18 +97,17 @@ impl Stream {
 
     /// Waits until the socket has taken all that was to be sent.
     async fn flush(&self) -> io::Result<()> {
-        let flush = |shared: &Shared| {
-            let mut connection = shared.0.borrow_mut();
+        let flush = |connection: &mut Connection| {
             connection.flush()?;
             if connection.is_sent() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
         };
-        self.socket.async_io(Interest::WRITABLE, flush).await
+        self.readiness.async_io(Interest::WRITABLE, |_| self.with(flush)).await
     }
 
     /// Returns how many bytes were read from the socket, 0 at its end. The buffer is not a part of the future of a
     /// client, of which there are thousands.
     pub(crate) async fn read(&self) -> io::Result<usize> {
-        let read = |shared: &Shared| shared.0.borrow_mut().receive(&mut [0; READ_BYTES]);
-        self.socket.async_io(Interest::READABLE, read).await
+        let read = |connection: &mut Connection| connection.receive(&mut [0; READ_BYTES]);
+        self.readiness.async_io(Interest::READABLE, |_| self.with(read)).await
     }
 }
