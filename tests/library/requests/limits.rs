@@ -28,9 +28,6 @@ fn padded(padding: usize) -> Vec<u8> {
     request("POST", TARGET, &[&length(MESSAGE.len())[..], b"X:", &vec![b'x'; padding], b"\r\n"].concat(), MESSAGE)
 }
 
-/// Makes a message that has so many bytes of what is limited.
-type Message<'m> = &'m dyn Fn(usize) -> Vec<u8>;
-
 /// The limits of a chunk's line, of all extensions and of the trailer are those of the decoder, whose unit tests have
 /// them.
 #[test]
@@ -44,15 +41,14 @@ fn each_limit_is_met_and_its_next_byte_refused() {
         let chunks: Vec<_> = message_of(bytes).chunks(40_000).flat_map(chunk).collect();
         chunked(&[chunks.as_slice(), LAST_CHUNK].concat())
     };
-    let rows: [(usize, Message<'_>, u16); 4] = [
-        (head_rest, &padded, 431),
-        (TARGET_BYTES, &by_target, 414),
-        (body_limit, &by_length, 413),
-        (body_limit, &by_chunks, 413),
-    ];
-    for (limit, message, refused) in rows {
+    // `message` makes one that has so many bytes of what is limited.
+    let check = |limit, message: &dyn Fn(usize) -> Vec<u8>, refused| {
         assert_eq!([limit, limit + 1].map(|bytes| status(&message(bytes))), [200, refused], "{limit}: {refused}");
-    }
+    };
+    check(head_rest, &padded, 431);
+    check(TARGET_BYTES, &by_target, 414);
+    check(body_limit, &by_length, 413);
+    check(body_limit, &by_chunks, 413);
     // RFC 9110 §9.3.2: the answer has no content, which nothing that follows its head could be.
     let head = request("HEAD", &target(TARGET_BYTES + 1), b"", b"");
     let answer = &whole(&Limits::default(), &head).answers[0];
