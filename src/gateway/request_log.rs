@@ -16,6 +16,7 @@ use crate::http::problem::Status;
 use crate::message::topics::nearest;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
+use crate::sync::counting::Counted;
 use crate::sys::log::LOG_PAUSE;
 use crate::sys::or_never;
 use crate::tls::session::HandshakeFailure;

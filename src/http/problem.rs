@@ -187,6 +187,7 @@ fn push_quoted(document: &mut String, text: &str) {
 mod tests {
     use super::*;
     use crate::message::{self, Rules};
+    use crate::sync::counting::Counted;
 
     #[test]
     fn every_variant_is_at_its_index() {

@@ -5,35 +5,53 @@ use std::ops::Range;
 
 use super::fault::Fault;
 use super::json::JsonString;
-use crate::sync::counting::enum_of_rows;
 
 /// The key may be written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
 
-enum_of_rows! {
-    /// A field of the body, or of one of the objects below it, with the field that holds it, or the body, and its key.
-    pub(super) enum Field: (Option<Field>, &'static str) => {
-        Topic = (None, "topic"),
-        Payload = (None, "payload"),
-        NodeId = (Some(Field::Payload), "node_id"),
-        ExtensionId = (Some(Field::Payload), "extension_id"),
-        NodeName = (Some(Field::Payload), "node_name"),
-        ExtensionName = (Some(Field::Payload), "extension_name"),
-        Content = (Some(Field::Payload), "content"),
-        Type = (Some(Field::Content), "type"),
-        Domain = (Some(Field::Content), "domain"),
-        Service = (Some(Field::Content), "service"),
-        ServiceData = (Some(Field::Content), "service_data"),
-        EntityId = (Some(Field::ServiceData), "entity_id"),
-    }
+/// A field of the body, or of one of the objects below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Topic,
+    Payload,
+    NodeId,
+    ExtensionId,
+    NodeName,
+    ExtensionName,
+    Content,
+    Type,
+    Domain,
+    Service,
+    ServiceData,
+    EntityId,
 }
+
+/// In the order of [`Field`]: each field, the field that holds it, or the body, and its key.
+const FIELDS: [(Field, Option<Field>, &str); Field::EntityId as usize + 1] = [
+    (Field::Topic, None, "topic"),
+    (Field::Payload, None, "payload"),
+    (Field::NodeId, Some(Field::Payload), "node_id"),
+    (Field::ExtensionId, Some(Field::Payload), "extension_id"),
+    (Field::NodeName, Some(Field::Payload), "node_name"),
+    (Field::ExtensionName, Some(Field::Payload), "extension_name"),
+    (Field::Content, Some(Field::Payload), "content"),
+    (Field::Type, Some(Field::Content), "type"),
+    (Field::Domain, Some(Field::Content), "domain"),
+    (Field::Service, Some(Field::Content), "service"),
+    (Field::ServiceData, Some(Field::Content), "service_data"),
+    (Field::EntityId, Some(Field::ServiceData), "entity_id"),
+];
 
 impl Field {
     /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
     pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
-        let is_named = |field: &&Self| field.row().0 == parent && field.key().as_bytes() == key;
-        Self::ALL.iter().find(is_named).copied()
+        let row = FIELDS.iter().find(|(_, above, name)| *above == parent && name.as_bytes() == key);
+        row.map(|(field, ..)| *field)
+    }
+
+    fn row(self) -> (Option<Self>, &'static str) {
+        FIELDS.get(self as usize).map_or((None, ""), |(_, parent, key)| (*parent, key))
     }
 
     pub(super) fn key(self) -> &'static str {
@@ -59,7 +77,7 @@ impl Field {
 pub(super) enum Given<'b> {
     #[default]
     Nothing,
-    /// With where the text of the key begins.
+    /// With the offset of the key.
     String(JsonString<'b>, usize),
     /// With where it begins and ends.
     Object(usize, usize),
@@ -69,7 +87,7 @@ pub(super) enum Given<'b> {
 
 /// What a body gives for each [`Field`].
 #[derive(Default)]
-pub(super) struct CapturedFields<'b>([Given<'b>; Field::ALL.len()]);
+pub(super) struct CapturedFields<'b>([Given<'b>; FIELDS.len()]);
 
 impl<'b> CapturedFields<'b> {
     #[inline]
@@ -136,16 +154,16 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_its_own_row() {
-        for field in Field::ALL {
-            let (parent, key) = field.row();
-            assert_eq!(Field::find(parent, key.as_bytes()), Some(*field));
+        for (at, (field, parent, key)) in FIELDS.into_iter().enumerate() {
+            assert_eq!((field as usize, field.key()), (at, key));
+            assert_eq!(Field::find(parent, key.as_bytes()), Some(field));
         }
         assert_eq!(Field::EntityId.path(), ["payload", "content", "service_data", "entity_id"]);
     }
 
     #[test]
     fn other_keys_are_no_fields() {
-        for parent in Field::ALL.iter().copied().map(Some).chain([None]) {
+        for parent in FIELDS.map(|(field, ..)| Some(field)).into_iter().chain([None]) {
             for key in ["", "node", "Topic", "entity_id/", "payload/content"] {
                 assert_eq!(Field::find(parent, key.as_bytes()), None, "{key} in {parent:?}");
             }

@@ -98,19 +98,16 @@ impl<E: Counted> Serialize for TallyOf<E> {
 
 /// Defines an enum with a row for each variant.
 macro_rules! enum_of_rows {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident: $row:ty => {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty => {
         $($(#[$doc:meta])* $variant:ident = $value:expr,)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        $vis enum $name {
+        pub enum $name {
             $($(#[$doc])* $variant,)*
         }
 
         impl $name {
-            /// All variants, each at its index.
-            $vis const ALL: &'static [Self] = &[$(Self::$variant),*];
-
             const fn row(self) -> $row {
                 match self { $(Self::$variant => $value,)* }
             }
@@ -129,8 +126,8 @@ macro_rules! counted_enum {
 
         impl $crate::sync::counting::Counted for $name {
             type Key = $key_type;
-            type Counts = [$crate::sync::counting::Tally; Self::ALL.len()];
-            const ALL: &'static [Self] = Self::ALL;
+            type Counts = [$crate::sync::counting::Tally; [$(Self::$variant),*].len()];
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             fn index(self) -> usize {
                 self as usize
