@@ -66,14 +66,9 @@ impl<S: Stream> Worker<S> {
                 // The backlog of an inherited socket belongs to whoever accepts next.
                 inherited.shutdown().await;
             } else if accepts_inherited && inherited.is_empty() {
-                for socket in &self.context.shared.inherited {
-                    inherited.spawn_local(Rc::clone(&self).accept_inherited::<T>(Arc::clone(socket)));
-                }
+                inherited = self.accept_from::<T>(&self.context.shared.inherited);
             }
-            match opened {
-                Some(opened) => self.open::<T>(&opened),
-                None => self.close(),
-            }
+            self.open::<T>(opened.as_ref());
             tokio::select! {
                 biased;
                 () = or_never(cut_off.map(|deadline| self.drain::<T>(deadline))), if cut_off.is_some() => return,
@@ -83,50 +78,33 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Listens on these sockets, unless it does already, and ends what was open before.
-    fn open<T: Transport<Stream = S>>(self: &Rc<Self>, opened: &Opened) {
+    /// Listens on these sockets alone, unless it does already, and ends the connections that were open before: if others
+    /// follow at once, the worker has not seen that nothing listened meanwhile.
+    fn open<T: Transport<Stream = S>>(self: &Rc<Self>, opened: Option<&Opened>) {
         let mut open = self.open.borrow_mut();
-        if open.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(&current.listening, &opened.listening)) {
+        let current = open.as_ref().map(|(current, _)| Arc::as_ptr(&current.listening));
+        if current == opened.map(|opened| Arc::as_ptr(&opened.listening)) {
             return;
         }
         if open.is_some() {
-            // It was off meanwhile, and this worker has not seen it.
             self.end_all();
         }
+        *open = opened.map(|opened| (opened.clone(), self.accept_from::<T>(&opened.listening.sockets)));
+    }
+
+    /// Accepts from each of these sockets, in tasks that end when they are dropped.
+    fn accept_from<T: Transport<Stream = S>>(self: &Rc<Self>, sockets: &[Arc<ListeningSocket>]) -> JoinSet<()> {
         let mut accepting = JoinSet::new();
-        for socket in &opened.listening.sockets {
-            let (worker, socket, tls) = (Rc::clone(self), Arc::clone(socket), opened.tls.clone());
-            accepting.spawn_local(async move { worker.accept_own::<T>(&socket, tls.as_ref(), false).await });
+        for socket in sockets {
+            let (worker, socket) = (Rc::clone(self), Arc::clone(socket));
+            accepting.spawn_local(async move { worker.accept::<T>(&socket, false).await });
         }
-        *open = Some((opened.clone(), accepting));
-    }
-
-    /// Closes the sockets, and ends what is idle.
-    fn close(&self) {
-        self.end_all();
-        if let Some((opened, _)) = self.open.take() {
-            opened.listening.close();
-        }
-    }
-
-    async fn accept_own<T: Transport<Stream = S>>(
-        self: &Rc<Self>,
-        socket: &ListeningSocket,
-        tls: Option<&Arc<Acceptor>>,
-        is_ending: bool,
-    ) {
-        let admit = |connection, permit| self.spawn(connection, socket, permit, tls);
-        self.accept::<T>(socket, is_ending, admit).await;
+        accepting
     }
 
     /// Accepts until the socket is shut down, or, where it is ending, until nothing waits there. Connections beyond the
     /// limit wait in the backlog, at no cost to the others.
-    async fn accept<T: Transport<Stream = S>>(
-        &self,
-        socket: &ListeningSocket,
-        is_ending: bool,
-        admit: impl Fn(OwnedFd, OwnedSemaphorePermit) -> io::Result<()>,
-    ) {
+    async fn accept<T: Transport<Stream = S>>(self: &Rc<Self>, socket: &ListeningSocket, is_ending: bool) {
         let (mut limit, mut accepted) = (LineLimit::new(), 0u32);
         let listener = loop {
             match socket.socket.try_clone().and_then(T::Listener::new) {
@@ -136,52 +114,50 @@ impl<S: Stream> Worker<S> {
         };
         while is_ending || listener.acceptable().await.is_ok() {
             let permits = Arc::clone(&self.context.shared.permits);
-            let Ok(permit) = permits.acquire_owned().await else { return };
-            match listener.accept().and_then(|socket| admit(socket, permit)) {
+            let Ok(permit) = permits.acquire_owned().await else { break };
+            match listener.accept().and_then(|connection| self.spawn::<T>(connection, socket, permit)) {
                 Ok(()) => {
                     accepted = accepted.wrapping_add(1);
                     if accepted.is_multiple_of(ACCEPT_BATCH) {
                         yield_now().await;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock && is_ending => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_ending => break,
                 // Another worker, or another process, has accepted the connection.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => match Errno::from_io_error(&error) {
                     // The socket was shut down (accept(2): "not listening").
-                    Some(Errno::INVAL | Errno::BADF) => return,
+                    Some(Errno::INVAL | Errno::BADF) => break,
                     Some(error) if is_of_connection(error) => {}
                     _ => pause(&mut limit, &error).await,
                 },
             }
         }
+        if let Some(number) = socket.inherited {
+            warning(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
+        }
     }
 
-    async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<ListeningSocket>) {
-        let admit = |connection: OwnedFd, permit| {
-            // While the API is off, it is closed unanswered. In the backlog, its client would wait for nothing.
+    /// Serves a connection. While the API is off, one of an inherited socket is closed unanswered: in the backlog, its
+    /// client would wait for nothing.
+    fn spawn<T: Transport<Stream = S>>(
+        self: &Rc<Self>,
+        connection: OwnedFd,
+        from: &ListeningSocket,
+        permit: OwnedSemaphorePermit,
+    ) -> io::Result<()> {
+        let is_tcp = from.address.is_tcp();
+        if from.inherited.is_some() {
             let Some(opened) = self.context.shared.mode.borrow().opened.clone() else { return Ok(()) };
             // If the worker opened later, this connection would count as one that was open before, and would end.
-            self.open::<T>(&opened);
-            if socket.address.is_tcp() {
+            self.open::<T>(Some(&opened));
+            if is_tcp {
                 // The option is not set on the inherited socket, whose other holders would feel it.
                 let _ = set_tcp_nodelay(&connection, true);
             }
-            self.spawn(connection, &socket, permit, opened.tls.as_ref())
-        };
-        self.accept::<T>(&socket, false, admit).await;
-        let number = socket.inherited.unwrap_or_default();
-        warning(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
-    }
-
-    fn spawn(
-        self: &Rc<Self>,
-        socket: OwnedFd,
-        from: &ListeningSocket,
-        permit: OwnedSemaphorePermit,
-        tls: Option<&Arc<Acceptor>>,
-    ) -> io::Result<()> {
-        let socket = S::new(socket)?;
+        }
+        let Some(tls) = self.open.borrow().as_ref().map(|(opened, _)| opened.tls.clone()) else { return Ok(()) };
+        let socket = S::new(connection)?;
         // A connection that came before its listener was closed gets its answer too.
         let mode = self.context.shared.mode.borrow();
         let is_ending = mode.opened.is_none() || mode.cut_off.is_some();
@@ -189,7 +165,7 @@ impl<S: Stream> Worker<S> {
         let handle = Rc::new(ConnectionHandle::new(socket, from, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.context.counters.connections_accepted.add(1);
-        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| from.address.is_tcp()).cloned(), key));
+        spawn_local(Rc::clone(self).serve(handle, tls.filter(|_| is_tcp), key));
         Ok(())
     }
 
@@ -221,16 +197,19 @@ impl<S: Stream> Worker<S> {
 
     async fn drain<T: Transport<Stream = S>>(self: &Rc<Self>, deadline: Instant) {
         self.end_all();
-        if let Some((opened, accepting)) = self.open.take() {
-            drop(accepting);
+        let listening = self.open.borrow_mut().as_mut().map(|(opened, accepting)| {
+            accepting.abort_all();
+            Arc::clone(&opened.listening)
+        });
+        if let Some(listening) = listening {
             // What has come into the sockets is accepted, until nothing waits there.
             let accept_rest = async {
-                for socket in &opened.listening.sockets {
-                    self.accept_own::<T>(socket, opened.tls.as_ref(), true).await;
+                for socket in &listening.sockets {
+                    self.accept::<T>(socket, true).await;
                 }
             };
             let _ = timeout_at(deadline, accept_rest).await;
-            opened.listening.close();
+            listening.close();
         }
         if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
             self.end_all();

@@ -138,7 +138,8 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
         let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
         let waker = task::Waker::from(Arc::clone(&state));
         assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-        worker.spawn(socket, &listening_socket(None), permit, None).unwrap();
+        worker.open::<Epoll>(Some(&opened("t", Arc::default())));
+        worker.spawn::<Epoll>(socket, &listening_socket(None), permit).unwrap();
         let held = async {
             while state.budget.hold(BUDGET_BYTES).is_some() {
                 tokio::task::yield_now().await;
@@ -160,7 +161,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-        worker.spawn(socket, &listening_socket(Some(3)), permit, None).unwrap();
+        worker.spawn::<Epoll>(socket, &listening_socket(Some(3)), permit).unwrap();
         // The task sees that the worker drains before the client sends.
         tokio::task::yield_now().await;
         write!(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -288,7 +289,7 @@ fn a_socket_that_cannot_be_waited_for_is_tried_again() {
     let listening = Listening::bind(&[target], |_| {}).unwrap();
     let address = listening.addresses().next().unwrap().to_string();
     LateEpoll::new().unwrap().block_on(async {
-        worker.open::<LateEpoll>(&opened("t", Arc::new(listening)));
+        worker.open::<LateEpoll>(Some(&opened("t", Arc::new(listening))));
         let _client = TcpStream::connect(address).unwrap();
         let accepted = async {
             while worker.connections.borrow().is_empty() {
