@@ -21,7 +21,7 @@ use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::pool::check_io;
-use crate::server::shared::Opened;
+use crate::server::shared::{Mode, Opened};
 use crate::sys::log::{log, warning};
 use crate::sys::memory::MEMORY;
 use crate::sys::terminal::path_option;
@@ -47,7 +47,7 @@ pub(crate) fn run(
     event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
         tokio::spawn(MEMORY.return_after_falls());
         let mut signals = Signals::install(&config)?;
-        check_io(config.server.io)?;
+        check_io(config.server.io).await?;
         let start_end = START_END.min(config.drain_timeout / 4);
         let config = Arc::new(config);
         let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
@@ -141,7 +141,7 @@ impl Gateway {
                 },
                 _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
                 _ = &mut bus_started, if !accepts_inherited => {
-                    self.components.workers.accept_inherited();
+                    self.components.workers.change(|mode| mode.accepts_inherited = true);
                     accepts_inherited = true;
                 }
                 () = refusals.due() => {
@@ -173,7 +173,7 @@ impl Gateway {
 
     fn open(&mut self, opened: Opened) {
         let (listening, is_https) = (Arc::clone(&opened.listening), opened.tls.is_some());
-        self.components.workers.open(opened);
+        self.components.workers.change(|mode| mode.opened = Some(opened));
         if self.listening.is_none() {
             let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
@@ -209,7 +209,7 @@ impl Gateway {
             return;
         }
         if let Some(listening) = self.listening.take() {
-            self.components.workers.close();
+            self.components.workers.change(Mode::close);
             listening.end_backlog();
             listening.close();
         }

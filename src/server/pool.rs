@@ -14,7 +14,7 @@ use crate::http::policy::Policy;
 use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
 use crate::server::listener::ListeningSocket;
-use crate::server::shared::{Mode, Opened, Shared, TopicSink, WorkerContext, WorkerPublisher};
+use crate::server::shared::{Mode, Shared, TopicSink, WorkerContext, WorkerPublisher};
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -22,6 +22,7 @@ use crate::server::worker;
 use crate::sync::budget::Budget;
 use crate::sys::Io;
 use crate::sys::log::log;
+use crate::sys::timed_join::on_thread;
 
 /// Why the workers did not start.
 #[derive(Debug)]
@@ -49,13 +50,13 @@ fn no_thread(error: io::Error) -> StartError {
 }
 
 /// Checks whether the workers can wait for sockets as `io` demands.
-pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
+pub(crate) async fn check_io(io: Io) -> Result<(), StartError> {
     if io != Io::Uring {
         return Ok(());
     }
     // The end of a ring interrupts the system calls of the thread that made it.
-    let probe = std::thread::Builder::new().name("probe".into()).spawn(Uring::probe).map_err(no_thread)?;
-    probe.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(StartError::Uring)
+    let probe = on_thread("probe", Uring::probe).map_err(no_thread)?;
+    probe.await.map_err(io::Error::other).flatten().map_err(StartError::Uring)
 }
 
 pub(crate) struct WorkerPool {
@@ -68,7 +69,7 @@ pub(crate) struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// Starts the threads, which accept nothing until [`WorkerPool::open`].
+    /// Starts the threads, which accept nothing until [`WorkerPool::change`] says where.
     pub(crate) fn start(
         config: &ServerConfig,
         publisher: &Publisher,
@@ -108,29 +109,19 @@ impl WorkerPool {
         if let Some(error) = &refusal {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
-        let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
+        let io = if config.io == Io::Epoll || refusal.is_some() { "epoll" } else { "uring" };
         Ok(Self { io, refused: shared.refused, counters, mode })
     }
 
-    /// Accepts requests there. The token is in force when this returns.
-    pub(crate) fn open(&self, opened: Opened) {
-        self.mode.send_modify(|mode| mode.opened = Some(opened));
-    }
-
-    /// Accepts connections from the inherited sockets too.
-    pub(crate) fn accept_inherited(&self) {
-        self.mode.send_modify(|mode| mode.accepts_inherited = true);
-    }
-
-    /// Accepts no more requests from when this returns.
-    pub(crate) fn close(&self) {
-        self.mode.send_modify(Mode::close);
+    /// Changes what the workers are to do. A token counts, or counts no more, from when this returns.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Mode)) {
+        self.mode.send_modify(change);
     }
 
     /// Makes the workers end by `deadline`, and waits until they have.
     pub(crate) async fn drain(&self, deadline: Instant) {
         let deadline = deadline.into();
-        self.mode.send_modify(|mode| mode.drain(deadline));
+        self.change(|mode| mode.drain(deadline));
         self.mode.closed().await;
     }
 

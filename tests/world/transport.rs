@@ -38,8 +38,6 @@ impl Transport for Simulated {
     type Stream = SimulatedStream;
     type Listener = SimulatedListener;
 
-    const NAME: &'static str = "simulated";
-
     fn new() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
         Ok(Self { runtime, tasks: LocalSet::new() })

@@ -21,11 +21,8 @@ impl Transport for Epoll {
     type Stream = EpollStream;
     type Listener = AsyncFd<OwnedFd>;
 
-    const NAME: &'static str = "epoll";
-
     fn new() -> io::Result<Self> {
-        let runtime = event_loop()?;
-        Ok(Self { runtime, tasks: LocalSet::new() })
+        Ok(Self { runtime: event_loop()?, tasks: LocalSet::new() })
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {

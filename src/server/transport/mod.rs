@@ -26,9 +26,6 @@ pub trait Transport: Sized + 'static {
     /// A listening socket.
     type Listener: TransportListener;
 
-    /// The name in the `listening` event.
-    const NAME: &'static str;
-
     /// Returns an event loop on this thread.
     fn new() -> io::Result<Self>;
 

@@ -51,8 +51,6 @@ impl Transport for Uring {
     type Stream = UringStream;
     type Listener = AsyncFd<OwnedFd>;
 
-    const NAME: &'static str = "uring";
-
     fn new() -> io::Result<Self> {
         Self::with_entries(SUBMISSIONS, COMPLETIONS)
     }

@@ -270,8 +270,6 @@ impl Transport for LateEpoll {
     type Stream = <Epoll as Transport>::Stream;
     type Listener = LateListener;
 
-    const NAME: &'static str = Epoll::NAME;
-
     fn new() -> io::Result<Self> {
         Epoll::new().map(Self)
     }
