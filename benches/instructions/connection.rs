@@ -50,7 +50,7 @@ impl TestConnection {
             let next = self.connection.receive(piece.as_bytes(), &mut self.context);
             assert!(matches!(
                 next,
-                Next::Read(Waiting::Another | Waiting::Body) | Next::Close(CloseReason::Unauthorized)
+                Next::Read(Waiting::Request | Waiting::Body) | Next::Close(CloseReason::Unauthorized)
             ));
         }
     }

@@ -34,12 +34,12 @@
 //! assert_eq!(receive("POST /api/message?token=secret HTTP/1.1\r\nHost: h\r\n"), Next::Read(Waiting::Head));
 //! let rest_of_head = "Content-Type: application/json\r\nContent-Length: 26\r\n\r\n";
 //! assert_eq!(receive(rest_of_head), Next::Read(Waiting::Body));
-//! assert_eq!(receive(r#"{"topic":"t","payload":{}}"#), Next::Read(Waiting::Another));
+//! assert_eq!(receive(r#"{"topic":"t","payload":{}}"#), Next::Read(Waiting::Request));
 //!
 //! // A refusal that may go on drops the body.
 //! let unknown_path = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
 //! assert_eq!(receive(unknown_path), Next::Read(Waiting::Body));
-//! assert_eq!(receive("abc"), Next::Read(Waiting::Another));
+//! assert_eq!(receive("abc"), Next::Read(Waiting::Request));
 //!
 //! // Any other one closes.
 //! assert_eq!(receive("no request\r\n\r\n"), Next::Close(CloseReason::Refused));

@@ -23,8 +23,8 @@ use crate::http::connection::Waiting;
 /// idle sees the close before it uses the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
 const STOP_GRACE: Duration = Duration::from_millis(100);
 
-/// A connection of an inherited socket may begin its first request in the drain time divided by the first of these: the
-/// client has connected in order to send it. The second one is for another request.
+/// A connection of an inherited socket may begin its first request in the drain time divided by the first of these, and
+/// another request by the second. `docs/design.md` says why.
 const GRACE_DIVISORS: [u32; 2] = [2, 10];
 
 /// How long after the REST API was switched off a client may begin a request. Its answer is 503 while the API is off.
@@ -65,8 +65,7 @@ impl Ending {
     }
 
     /// Returns until when the client may begin a request, where its first one comes by a connection that was accepted
-    /// then. Another process goes on accepting from an inherited socket, so a client whose connection is closed without
-    /// an answer would see a failure where it sees none otherwise.
+    /// then.
     fn grace(self, accepted: Option<Duration>, is_inherited: bool) -> Duration {
         match self.cut_off {
             None => self.since + OFF_GRACE,
@@ -138,10 +137,10 @@ impl Timing {
         if at.ending.is_some_and(|ending| ending.is_cut_off(now)) {
             return Ok(Step::CutOff);
         }
-        let may_have_begun = at.ending.is_some() && at.is_within_record && at.waiting.is_for_request();
+        let may_have_begun = at.ending.is_some() && at.is_within_record && at.waiting == Waiting::Request;
         let waiting = if may_have_begun { Waiting::Head } else { at.waiting };
         self.begin(waiting, at.requests, timeouts, now);
-        let ending = at.ending.filter(|_| waiting.is_for_request());
+        let ending = at.ending.filter(|_| waiting == Waiting::Request);
         if now < self.due {
             let Some(ending) = ending else { return Ok(Step::Wait(self.due)) };
             let accepted = (at.requests == 0).then(|| self.due.saturating_sub(timeouts.head));
@@ -168,14 +167,14 @@ impl Timing {
     /// Sets the deadline of a part that is waited for from now on.
     fn begin(&mut self, waiting: Waiting, requests: u32, timeouts: &Timeouts, now: Duration) {
         // The first head has one deadline from the connection on.
-        let waiting = if requests == 0 && waiting == Waiting::Head { Waiting::First } else { waiting };
+        let waiting = if requests == 0 { Waiting::Head } else { waiting };
         if self.part == Some((waiting, requests)) {
             return;
         }
         let timeout = match waiting {
-            Waiting::First | Waiting::Head => timeouts.head,
+            Waiting::Request => timeouts.idle,
+            Waiting::Head => timeouts.head,
             Waiting::Body => timeouts.body,
-            Waiting::Another => timeouts.idle,
         };
         *self = Self { part: Some((waiting, requests)), due: now + timeout, late_since: None };
     }
@@ -198,8 +197,7 @@ mod tests {
         Duration::from_millis((seconds * 1_000.0) as u64)
     }
 
-    fn position(waiting: Waiting) -> Position {
-        let requests = u32::from(waiting != Waiting::First);
+    fn position(requests: u32, waiting: Waiting) -> Position {
         Position { waiting, requests, is_within_record: false, is_inherited: false, ending: None }
     }
 
@@ -211,21 +209,21 @@ mod tests {
     /// Every position at every time: within each grace, behind it, at the deadline, and after a pause.
     #[test]
     fn each_position_has_its_step_at_each_time() {
-        use Waiting::{Another, Body, First, Head};
+        use Waiting::{Body, Head, Request};
         let ending = |cut_off: Option<f64>| Some(Ending { since: Duration::ZERO, cut_off: cut_off.map(s) });
-        for (waiting, due) in [(First, 10.0), (Another, 75.0), (Head, 10.0), (Body, 30.0)] {
+        for (requests, waiting, due) in [(0, Request, 10.0), (1, Request, 75.0), (1, Head, 10.0), (1, Body, 30.0)] {
             for (ending, is_inherited, grace) in [
                 (None, false, None),
                 (ending(None), false, Some(1.0)),
                 (ending(Some(1_000.0)), false, Some(0.1)),
-                (ending(Some(5.0)), true, Some(if waiting == First { 2.5 } else { 0.5 })),
+                (ending(Some(5.0)), true, Some(if requests == 0 { 2.5 } else { 0.5 })),
                 (ending(Some(0.05)), true, None),
             ] {
                 for is_within_record in [false, true] {
-                    let at = Position { ending, is_inherited, is_within_record, ..position(waiting) };
+                    let at = Position { ending, is_inherited, is_within_record, ..position(requests, waiting) };
                     // A client that may have begun a request is in it.
-                    let grace = grace.filter(|_| waiting.is_for_request() && !is_within_record);
-                    let due = if ending.is_some() && is_within_record && waiting == Another { 10.0 } else { due };
+                    let grace = grace.filter(|_| waiting == Request && !is_within_record);
+                    let due = if ending.is_some() && is_within_record && waiting == Request { 10.0 } else { due };
                     let late = if grace.is_some() { Step::Close } else { Step::TimeOut };
                     for (now, has_unread, expected) in [
                         (0.05, false, Step::Wait(s(grace.unwrap_or(due)))),
@@ -249,17 +247,16 @@ mod tests {
     #[test]
     fn each_part_has_one_deadline_however_many_pieces_it_comes_in() {
         let mut timing = Timing::default();
-        let first_head = Position { requests: 0, ..position(Waiting::Head) };
         for (at, now, due) in [
-            (position(Waiting::First), 0.0, 10.0),
-            (first_head, 4.0, 10.0),
-            (first_head, 9.0, 10.0),
-            (position(Waiting::Body), 9.0, 39.0),
-            (position(Waiting::Body), 38.0, 39.0),
-            (position(Waiting::Another), 38.0, 113.0),
-            (position(Waiting::Head), 40.0, 50.0),
-            (Position { requests: 2, ..position(Waiting::Another) }, 41.0, 116.0),
-            (Position { requests: 3, ..position(Waiting::Another) }, 42.0, 117.0),
+            (position(0, Waiting::Request), 0.0, 10.0),
+            (position(0, Waiting::Head), 4.0, 10.0),
+            (position(0, Waiting::Head), 9.0, 10.0),
+            (position(1, Waiting::Body), 9.0, 39.0),
+            (position(1, Waiting::Body), 38.0, 39.0),
+            (position(1, Waiting::Request), 38.0, 113.0),
+            (position(1, Waiting::Head), 40.0, 50.0),
+            (position(2, Waiting::Request), 41.0, 116.0),
+            (position(3, Waiting::Request), 42.0, 117.0),
         ] {
             assert_eq!(step(&mut timing, at, s(now), false), Step::Wait(s(due)), "{at:?}");
         }
@@ -267,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_arrives_after_the_deadline_is_read_for_a_second_and_each_pause_gives_another() {
-        let (mut timing, at) = (Timing::default(), position(Waiting::Body));
+        let (mut timing, at) = (Timing::default(), position(1, Waiting::Body));
         for (now, has_unread, expected) in [
             (0.0, true, Step::Wait(s(30.0))),
             (30.1, true, Step::Read),

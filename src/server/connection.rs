@@ -112,7 +112,7 @@ struct ConnectionTask<'w, S> {
 impl<S: Stream> ConnectionTask<'_, S> {
     /// Asks what is next, waits, and does it. Returns how the connection closes; an error if it is broken.
     async fn run(&mut self) -> io::Result<Closing> {
-        let (mut next, mut timing) = (Next::Read(Waiting::First), Timing::default());
+        let (mut next, mut timing) = (Next::Read(Waiting::Request), Timing::default());
         let mut timer = pin!(sleep_until(Instant::now() + self.worker.shared.timeouts.head));
         let handle = self.handle;
         loop {

@@ -49,20 +49,12 @@ pub enum Next {
 /// What a connection waits for. Each has its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// The first byte of the first request.
-    First,
-    /// The first byte of another request.
-    Another,
+    /// The first byte of a request.
+    Request,
     /// The rest of a head.
     Head,
     /// The rest of a body, to be buffered or dropped.
     Body,
-}
-
-impl Waiting {
-    pub(crate) fn is_for_request(self) -> bool {
-        matches!(self, Self::First | Self::Another)
-    }
 }
 
 /// Why a connection closes.
@@ -190,11 +182,10 @@ impl Connection {
             ConnectionState::Head { empty_line_skipped, .. }
                 if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
             {
-                match self.requests {
-                    _ if self.finishing => return Next::Close(CloseReason::Asked),
-                    0 => Waiting::First,
-                    _ => Waiting::Another,
+                if self.finishing {
+                    return Next::Close(CloseReason::Asked);
                 }
+                Waiting::Request
             }
             ConnectionState::Head { .. } => Waiting::Head,
             ConnectionState::Buffer(_) | ConnectionState::Discard(_) => Waiting::Body,

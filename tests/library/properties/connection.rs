@@ -64,7 +64,7 @@ impl TestConnection {
     pub(crate) fn new(limits: &Limits) -> Self {
         let connection = if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() };
         let (context, buffered_bytes) = (limits.context(), limits.buffered_bytes);
-        let (wire, received, end) = (Vec::new(), Vec::new(), End::Open(Waiting::First));
+        let (wire, received, end) = (Vec::new(), Vec::new(), End::Open(Waiting::Request));
         Self { connection, context, wire, received, buffered_bytes, end }
     }
 
@@ -135,7 +135,7 @@ impl TestConnection {
     pub(crate) fn outcome(mut self) -> Outcome {
         let answers = read_answers(&self.wire);
         let end = self.end;
-        let between = matches!(end, End::Open(Waiting::First | Waiting::Another | Waiting::Head) | End::Closed(_));
+        let between = matches!(end, End::Open(Waiting::Request | Waiting::Head) | End::Closed(_));
         assert!(!between || self.holds_nothing(), "a body is held by no request");
         self.connection = Connection::default();
         assert!(self.holds_nothing(), "a body is held by no connection");

@@ -56,8 +56,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
 
 fn end(end: End) -> &'static str {
     match end {
-        End::Open(Waiting::First) => "open: no request yet",
-        End::Open(Waiting::Another) => "open: between requests",
+        End::Open(Waiting::Request) => "open: between requests",
         End::Open(Waiting::Head) => "open: in a head",
         End::Open(Waiting::Body) => "open: in a body",
         End::Closed(CloseReason::Asked) => "closed: asked",

@@ -17,7 +17,7 @@ fn a_request_behind_answers_at_their_bound_is_read_next() {
     assert_eq!(connection.receive(GET, &mut context), Next::Again);
     assert_eq!(context.answers.len(), ANSWER_BYTES);
     context.answers.clear();
-    assert_eq!(connection.receive(NOTHING, &mut context), Next::Read(Waiting::Another));
+    assert_eq!(connection.receive(NOTHING, &mut context), Next::Read(Waiting::Request));
     assert_eq!(read_answers(&context.answers).len(), 1);
 }
 
@@ -33,7 +33,7 @@ fn long_pipelines_lose_nothing() {
         .collect();
     let outcome = whole(&Limits::default(), &requests);
     let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
-    assert_eq!((statuses, outcome.end), ([200, 404, 200].repeat(1_000), End::Open(Waiting::Another)));
+    assert_eq!((statuses, outcome.end), ([200, 404, 200].repeat(1_000), End::Open(Waiting::Request)));
     for (at, published) in outcome.published.iter().enumerate() {
         assert_eq!(String::from_utf8_lossy(&published.payload), format!(r#"{{"number":{}}}"#, at / 2));
     }

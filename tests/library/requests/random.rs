@@ -83,7 +83,7 @@ fn one_by_one(requests: &[Vec<u8>]) -> Outcome {
         all.answers.extend(one.answers);
         all.published.extend(one.published);
         all.end = one.end;
-        if all.end != End::Open(Waiting::Another) {
+        if all.end != End::Open(Waiting::Request) {
             break;
         }
     }
