@@ -132,12 +132,14 @@ impl<'i> From<&'i [u8]> for Input<'i> {
     }
 }
 
-/// Returns a body as a buffer that a message may keep. One that is too small for that keeps the room that it has.
-pub(super) fn buffer_of(mut body: Vec<u8>) -> Arc<Vec<u8>> {
-    if body.len() >= MIN_KEPT_BYTES {
-        body.shrink_to_fit();
+/// Gives a body that was put together to `take`. A message may keep the buffer of a large one, which has no more room
+/// than it needs.
+pub(super) fn with_buffer<T>(mut body: Vec<u8>, take: impl FnOnce(Input<'_>) -> T) -> T {
+    if body.len() < MIN_KEPT_BYTES {
+        return take(body.as_slice().into());
     }
-    Arc::new(body)
+    body.shrink_to_fit();
+    take(Input::whole(&Arc::new(body)))
 }
 
 #[cfg(test)]
@@ -189,7 +191,7 @@ mod tests {
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
             received.extend_from_slice(body.as_bytes());
-            context.publish(Input::whole(&buffer_of(received))).unwrap();
+            with_buffer(received, |body| context.publish(body)).unwrap();
             assert_eq!(*context.publisher.sizes.borrow(), [expected], "{vocabulary:?}");
         }
     }

@@ -153,12 +153,8 @@ impl Problem {
     pub(super) fn answer(&self) -> (Status, &'static str, String) {
         let (status, kind, field_lines) = self.row();
         let mut document = String::with_capacity(DOCUMENT_BYTES);
-        for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
-            document.push_str(part);
-        }
-        document.push_str("\",\"status\":");
-        document.push_str(&status.code().to_string());
-        document.push_str(",\"detail\":");
+        document.extend(["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()]);
+        document.extend(["\",\"status\":", &status.code().to_string(), ",\"detail\":"]);
         push_quoted(&mut document, &self.detail());
         if let Self::Message(fault) = self
             && let Some(pointer) = fault.pointer()

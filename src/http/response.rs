@@ -43,7 +43,7 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, context: &mut Con
     }
     let out = head(status, request, context);
     out.extend_from_slice(field_lines.as_bytes());
-    content("application/problem+json", &document, request, out);
+    content("Content-Type: application/problem+json\r\n", &document, request, out);
 }
 
 /// Appends 400, in plain text, to plain http where https is spoken, or to a proxy that sends its line before TLS.
@@ -54,12 +54,12 @@ pub fn https_only<P>(first: &[u8], context: &mut Context<P>) {
         true => &format!("{}\n", RequestFault::Proxy.reason()),
         false => "This port speaks https: use https:// in the address, not http://.\n",
     };
-    content("text/plain; charset=utf-8", text, &request, out);
+    content("Content-Type: text/plain; charset=utf-8\r\n", text, &request, out);
 }
 
 /// Ends the head and appends the content. The answer to HEAD has none (RFC 9110 §9.3.2).
-fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>) {
-    put(out, ["Content-Type: ", media_type, "\r\nContent-Length: ", &content.len().to_string(), "\r\n\r\n"]);
+fn content(type_line: &str, content: &str, request: &Request, out: &mut Vec<u8>) {
+    put(out, [type_line, "Content-Length: ", &content.len().to_string(), "\r\n\r\n"]);
     if request.method != Method::Head {
         out.extend_from_slice(content.as_bytes());
     }

@@ -23,7 +23,7 @@ use std::borrow::Cow;
 use crate::http::admission::admit;
 use crate::http::body::{BodyReader, BufferedBody};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
-use crate::http::context::{Context, Input, buffer_of};
+use crate::http::context::{Context, Input, with_buffer};
 use crate::http::h1::RequestFault;
 use crate::http::h1::body::Decoded;
 use crate::http::h1::head::HeadSearch;
@@ -122,7 +122,7 @@ impl Connection {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let request = buffered.request;
-            self.answer(Input::whole(&buffer_of(body)), request, context);
+            with_buffer(body, |body| self.answer(body, request, context));
         }
         if held.is_empty() {
             self.held = self.run(input, context).to_vec();
@@ -217,7 +217,7 @@ impl Connection {
                     });
                     match body {
                         Some(Cow::Borrowed(body)) => self.answer(input.part(body), request, context),
-                        Some(Cow::Owned(body)) => self.answer(Input::whole(&buffer_of(body)), request, context),
+                        Some(Cow::Owned(body)) => with_buffer(body, |body| self.answer(body, request, context)),
                         None => {}
                     }
                     Some(rest)
