@@ -226,21 +226,4 @@ mod tests {
         let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
         assert!(buffer(may_be_whole, &budget).is_some() && buffer(larger, &budget).is_none());
     }
-
-    /// The buffers may hold less than a body may have.
-    #[test]
-    fn a_body_as_large_as_the_budget_fits_and_a_larger_one_does_not() {
-        for (bytes, fits) in [(40_000, true), (40_001, false)] {
-            let (framing, wire) = chunked(&vec![b'x'; bytes], 777);
-            for piece_bytes in [1, 30_000, wire.len()] {
-                let budget = Budget::new(40_000);
-                let mut body = buffer(framing, &budget).unwrap();
-                let ended = wire
-                    .chunks(piece_bytes)
-                    .map(|piece| give(&mut body, piece))
-                    .find(|given| !matches!(given, Ok(None)));
-                assert_eq!(ended.unwrap().is_ok(), fits, "{bytes} bytes by {piece_bytes}");
-            }
-        }
-    }
 }

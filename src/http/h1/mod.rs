@@ -68,7 +68,7 @@
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
 //!
-//! `tests/process/statuses` holds which of several faults is answered, the unit tests of [`body`] hold the limits of
+//! `tests/process/statuses` holds which of several faults is answered, `tests/library/requests/limits.rs` the limits of
 //! chunk lines, extensions and trailers, and `tests/library/requests/endings.rs` deadlines and ends of connections.
 
 pub mod body;
