@@ -1,6 +1,8 @@
 //! The peers of bound endpoints, and a turn of the loop for them, which works for each only so much, in rotation.
 
 mod inbound;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;

@@ -78,6 +78,11 @@ impl Exchange {
         exchange
     }
 
+    /// Returns whether there is a place for another subscriber.
+    pub fn has_place(&self) -> bool {
+        !self.free.is_empty()
+    }
+
     /// Adds a subscriber, which gets what publishers send if it `is_of_hub`. Returns its place, if there is one.
     pub fn join(&mut self, is_of_hub: bool) -> Option<u8> {
         let place = self.free.iter().next()?;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::super::listener::Listener;
 use super::super::peer::{Peer, PeerId, Phase};
 use super::super::reports::Excess;
 use super::{READ_BUFFER_BYTES, Server};
@@ -62,7 +61,9 @@ impl Server {
         let Some(peer) = self.peers.get(&id) else { return false };
         let has_room = match peer.phase {
             Phase::Publisher => !exchange.is_full() && self.reservations.may_read(id),
-            Phase::Handshake | Phase::Subscriber(_) | Phase::Closing => true,
+            // The exchange forgets all who leave in a turn together, at its end. Their places are free from then on.
+            Phase::Handshake => self.left.is_empty() || exchange.has_place(),
+            Phase::Subscriber(_) | Phase::Closing => true,
         };
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
@@ -153,8 +154,8 @@ impl Server {
 
     /// Gives a peer its place, if there is one.
     fn enter(&mut self, peer: &mut Peer, exchange: &mut Exchange) {
-        let Some(&Listener { peers, is_of_hub, .. }) = self.listeners.all.get(peer.listener) else { return };
-        match peers {
+        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
+        match listener.peers {
             SocketRole::Publishes if self.publishers < self.places.publishers => {
                 self.publishers += 1;
                 peer.phase = Phase::Publisher;
@@ -162,13 +163,7 @@ impl Server {
             }
             SocketRole::Publishes => return,
             SocketRole::Subscribes => {
-                let mut place = exchange.join(is_of_hub);
-                if place.is_none() {
-                    // Somebody may have left in this turn.
-                    self.forget_left(exchange);
-                    place = exchange.join(is_of_hub);
-                }
-                let Some(place) = place else { return };
+                let Some(place) = exchange.join(listener.is_of_hub) else { return };
                 peer.phase = Phase::Subscriber(place);
                 let former = self.subscribers.insert(place, peer.id);
                 debug_assert_eq!(former, None, "{place} is that of another");

@@ -93,7 +93,7 @@ impl World {
 
     fn join(&mut self, is_of_hub: bool) {
         let place = (0..PLACES).find(|place| self.model.is_bound && !self.model.subscribers.contains_key(place));
-        assert_eq!(self.exchange.join(is_of_hub), place);
+        assert_eq!((self.exchange.has_place(), self.exchange.join(is_of_hub)), (place.is_some(), place));
         place.into_iter().for_each(|place| self.model.join(place, is_of_hub));
     }
 
