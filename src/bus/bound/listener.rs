@@ -51,8 +51,8 @@ pub(super) struct Listeners {
     pub(super) all: Vec<Listener>,
     /// A descriptor that is given up to refuse a peer.
     spare: Option<OwnedFd>,
-    /// Nobody is accepted before.
-    pub(super) paused_until: Duration,
+    /// The time from which connections are accepted; `None` once the bus stops.
+    pub(super) accepts_from: Option<Duration>,
 }
 
 impl Listeners {
@@ -68,7 +68,7 @@ impl Listeners {
             poller.add(listener.socket.as_fd(), token)?;
             listeners.push(listener);
         }
-        Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
+        Ok(Self { all: listeners, spare: spare(), accepts_from: Some(Duration::ZERO) })
     }
 
     /// Returns the listener with this token for the poller. Peers have greater ones.
@@ -77,17 +77,21 @@ impl Listeners {
     }
 
     pub(super) fn may_accept(&self, now: Duration) -> bool {
-        now >= self.paused_until && self.all.iter().any(|listener| listener.may_accept)
+        self.is_accepting(now) && self.all.iter().any(|listener| listener.may_accept)
+    }
+
+    fn is_accepting(&self, now: Duration) -> bool {
+        self.accepts_from.is_some_and(|from| from <= now)
     }
 
     pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
-        Some(self.paused_until).filter(|until| (now..Duration::MAX).contains(until))
+        self.accepts_from.filter(|from| *from >= now)
     }
 
     /// Accepts a connection if there is one. After an error for lack of a descriptor, a connection was ended.
     pub(super) fn accept(&mut self, index: usize, now: Duration) -> Result<Option<Accepted>, Errno> {
-        let is_paused = now < self.paused_until;
-        let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
+        let is_accepting = self.is_accepting(now);
+        let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && is_accepting) else {
             return Ok(None);
         };
         match acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -101,7 +105,7 @@ impl Listeners {
                 self.spare = spare();
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
-                    self.paused_until = now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE };
+                    self.accepts_from = Some(now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE });
                     return Err(error);
                 }
             }

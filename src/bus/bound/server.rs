@@ -151,7 +151,7 @@ impl Server {
         }
         peer.commands.extend_from_slice(rest);
         if let Err(error) = poller.add(peer.socket.as_fd(), peer.id) {
-            self.listeners.paused_until = now + REFUSED_PAUSE;
+            self.listeners.accepts_from = Some(now + REFUSED_PAUSE);
             self.report(&Excess::Accept(error), &peer, now);
             return;
         }
@@ -243,7 +243,7 @@ impl Server {
     }
 
     pub(in crate::bus) fn stop_accepting(&mut self) {
-        self.listeners.paused_until = Duration::MAX;
+        self.listeners.accepts_from = None;
     }
 
     pub(in crate::bus) fn close_all(&mut self, exchange: &mut Exchange, now: Duration) {
@@ -305,7 +305,7 @@ impl Server {
     }
 
     fn end_overdue(&mut self, now: Duration) {
-        let is_stopping = self.listeners.paused_until == Duration::MAX;
+        let is_stopping = self.listeners.accepts_from.is_none();
         while let Some((id, _)) = self.handshakes.pop_front_if(|(_, deadline)| *deadline <= now) {
             self.end(id);
         }
