@@ -16,8 +16,8 @@ use super::wait_until;
 pub(crate) struct DeliveryReport {
     pub(crate) accepted: usize,
     pub(crate) delivered: usize,
-    /// When the answers came of those messages that were accepted and did not arrive.
-    pub(crate) lost: Vec<Instant>,
+    /// The messages that were accepted and did not arrive.
+    pub(crate) lost: Vec<Posted>,
     pub(crate) refused: BTreeMap<Outcome, usize>,
 }
 
@@ -42,7 +42,7 @@ impl DeliveryReport {
             assert!(arrived.insert(number), "delivered twice: {answer:?}");
         }
         let accepted = || answers.iter().filter(|it| it.outcome == Outcome::Accepted);
-        let lost = accepted().filter(|it| !arrived.contains(&(it.client, it.number))).map(|it| it.at).collect();
+        let lost = accepted().filter(|it| !arrived.contains(&(it.client, it.number))).cloned().collect();
         let mut refused = BTreeMap::new();
         for answer in answers.iter().filter(|it| it.outcome != Outcome::Accepted) {
             *refused.entry(answer.outcome.clone()).or_default() += 1;

@@ -118,7 +118,7 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
         assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
         // The lost messages were on their way when the hub ended.
         let read_by = noticed + READ_DELAY + lateness.allowance();
-        assert!(report.lost.iter().all(|at| *at < read_by), "lost without the hub, or after its restart");
+        assert!(report.lost.iter().all(|it| it.at < read_by), "lost without the hub, or after its restart");
     }
 }
 
@@ -147,13 +147,14 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     let (answers, report) = recovered((deployment, &lateness, load), &what, &refusals);
     let bound = lost_at_most(in_the_kernel, PADDING);
     assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
-    // The messages that were accepted last before the kill. A full pipe holds at least half of its messages, because
-    // libzmq reports free room only when half of the pipe is free. And some answers were on the way to their clients.
-    let mut before: Vec<_> =
-        answers.iter().filter(|it| it.at < killed && accepted(&it.outcome)).map(|it| it.at).collect();
-    before.sort();
-    let first_kept = before[before.len() - (500 + PIPE_MESSAGES / 2 - 50)];
-    assert!(report.lost.iter().all(|at| *at < first_kept), "lost from the pipe or the queue");
+    // The messages of each client are in the pipe and the queue in their order, behind those that are lost. The times of
+    // answers tell no order among clients: one that a busy machine holds up reads its answers late.
+    let is_behind = |it: &&Posted| report.lost.iter().all(|lost| lost.client != it.client || lost.number < it.number);
+    let before = answers.iter().filter(|it| it.at < killed && accepted(&it.outcome));
+    let kept = before.filter(is_behind).count();
+    // A full pipe holds at least half of its messages, because libzmq reports free room only when half of the pipe is
+    // free. And some answers were on the way to their clients.
+    assert!(kept >= 500 + PIPE_MESSAGES / 2 - 50, "lost from the pipe or the queue, which kept {kept}");
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn a_failure_of_one_hub_loses_nothing_for_the_other() {
     assert!(stayed.refused.is_empty(), "{stayed}");
     // An answer is read, and an event is received, some time after it was written.
     let delay = READ_DELAY + lateness.allowance();
-    let without_hub = |at: &Instant| *at + delay >= killed && *at <= connected + delay;
+    let without_hub = |it: &Posted| it.at + delay >= killed && it.at <= connected + delay;
     assert!(failed.lost.iter().all(without_hub), "lost while the hub was connected");
     assert!(failed.lost.len() >= SOME / 2, "{failed}");
 }
