@@ -60,18 +60,12 @@ impl GatewayConfig {
 
     /// Returns the addresses that it is to listen on, and those of inherited sockets.
     pub(crate) fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        let mut found = Vec::new();
-        for target in &self.listen {
-            if let ListenTarget::Addresses(addresses) = target {
-                found.extend_from_slice(addresses);
-            }
-        }
-        for socket in &self.server.inherited {
-            if let BoundAddress::Tcp(address) = socket.address {
-                found.push(address);
-            }
-        }
-        found
+        let own = self.listen.iter().flat_map(ListenTarget::addresses).copied();
+        let inherited = self.server.inherited.iter().filter_map(|socket| match socket.address {
+            BoundAddress::Tcp(address) => Some(address),
+            BoundAddress::Unix(_) => None,
+        });
+        own.chain(inherited).collect()
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it between peers of the bus and
@@ -80,11 +74,8 @@ impl GatewayConfig {
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let wanted_peers = if self.bus.bind.is_empty() && self.bus.hub.is_none() { 0 } else { MAX_PEERS as u64 };
-        let of_target = |target: &ListenTarget| match target {
-            ListenTarget::Addresses(addresses) => addresses.len(),
-            ListenTarget::Path(_) => 1,
-        };
-        let listeners = self.listen.iter().map(of_target).sum::<usize>() + self.server.inherited.len();
+        let own: usize = self.listen.iter().map(|target| target.addresses().len().max(1)).sum();
+        let listeners = own + self.server.inherited.len();
         let further_workers = self.server.workers.get() as u64 - 1;
         let others = OTHER_DESCRIPTORS
             + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners as u64)

@@ -50,6 +50,12 @@ pub enum ListenTarget {
     Path(PathBuf),
 }
 
+impl ListenTarget {
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        if let Self::Addresses(addresses) = self { addresses } else { &[] }
+    }
+}
+
 /// Where clients connect to a listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundAddress {
