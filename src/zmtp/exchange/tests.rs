@@ -1,4 +1,4 @@
-//! What waits for whom, rule by rule. `tests/library/properties/exchange.rs` compares any order of steps with a plain
+//! What waits for whom, rule by rule. `tests/library/properties/exchange` compares any order of steps with a plain
 //! model.
 
 use std::sync::Arc;

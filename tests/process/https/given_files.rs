@@ -86,8 +86,8 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
     }
 }
 
-/// Whether the settings open the gateway or not. A pipe could be waited for without end. The unit tests of
-/// `tls::certificate` have the other faults.
+/// Whether the settings open the gateway or not. A pipe could be waited for without end. The unit tests
+/// `tls::tests::certificates` have the other faults.
 #[test]
 fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     let files = Pair::ec().in_files();
