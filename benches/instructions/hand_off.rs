@@ -52,7 +52,7 @@ fn take(mut filled: Filled) -> Filled {
 
 fn drain((inbox, batch): &mut (Inbox, VecDeque<WireMessage>)) -> usize {
     inbox.take(batch, false);
-    // All of them weigh the same.
+    // In the program, the exchange weighs each message, which its bench counts. All of these weigh the same.
     let weight_bytes = batch.front().map_or(0, WireMessage::weight_bytes);
     let messages = batch.drain(..).map(|message| drop(black_box(message))).count();
     inbox.give_back(messages as u64, messages * weight_bytes, false);

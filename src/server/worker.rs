@@ -78,8 +78,8 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Listens on these sockets alone, unless it does already, and ends the connections that were open before: if others
-    /// follow at once, the worker has not seen that nothing listened meanwhile.
+    /// Accepts from these sockets alone, or from none, unless it does already. Connections that are open end then, also
+    /// where other sockets follow so soon that the worker has not seen that there were none in between.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, opened: Option<&Opened>) {
         let mut open = self.open.borrow_mut();
         let current = open.as_ref().map(|(current, _)| Arc::as_ptr(&current.listening));
@@ -138,8 +138,8 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Serves a connection. While the API is off, one of an inherited socket is closed unanswered: in the backlog, its
-    /// client would wait for nothing.
+    /// Serves a connection, unless nothing is open. While the API is off, one of an inherited socket is closed
+    /// unanswered: in the backlog, its client would wait for nothing.
     fn spawn<T: Transport<Stream = S>>(
         self: &Rc<Self>,
         connection: OwnedFd,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::wire::{FRAME_HEAD_BYTES, put_frame_head};
 
 /// What a message counts beside its content, in bytes: its entries in the inbox and the log, and the allocator's part.
-pub(super) const OVERHEAD_BYTES: usize = 256;
+const OVERHEAD_BYTES: usize = 256;
 
 /// A message in the frames of ZMTP.
 #[derive(Clone, Debug)]
