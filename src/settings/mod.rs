@@ -3,16 +3,6 @@
 //! Two names count, `OPEN_REST_API` and `TOKEN`, each by its last assignment at the level of the module. The file is
 //! parsed as Python and never executed.
 //!
-//! | file | what it does |
-//! |---|---|
-//! | `file` | finds the file and reads it |
-//! | `python` | decides what the two settings are |
-//! | `access` | holds their meaning, and why the entrance is closed |
-//! | `edit` | switches the entrance on and off in a file |
-//! | `encoding` | decodes the bytes of the file, by its declared encoding |
-//! | `nesting` | refuses files that nest too deeply, before they are parsed |
-//! | `fault` | says where a file is wrong, and how |
-//!
 //! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::terms::token::Token), which
 //! does not show itself. An error names a place and a kind of fault, so it may be printed anywhere.
 
