@@ -1,12 +1,5 @@
 //! `adapter-gateway send`: posts one message, or the lines of standard input, over one connection.
 //!
-//! | file | what it does |
-//! |---|---|
-//! | `destination` | finds the gateway, the token and the certificate, and connects |
-//! | `line` | reads lines, and makes the content of a request of each |
-//! | `pipeline` | keeps the requests without an outcome, in order, and finds the answers in the bytes that arrive |
-//! | `report` | tells a person what became of the lines |
-//!
 //! It has no runtime: it waits for the connection and the input with one call of poll(2).
 //!
 //! Invariant: a request whose bytes were written is sent again only if the gateway has answered that it published
