@@ -176,60 +176,75 @@ struct SettingsThread {
 }
 
 impl SettingsThread {
+    /// Follows the settings. Where an address is taken, tells so, and tries again for [`TAKEN_TIMEOUT`], by what the
+    /// settings say meanwhile.
     fn look(&mut self, is_asked: bool) -> Result<(), Failure> {
-        self.change = self.settings.read_again(is_asked, sleep);
-        if self.change.is_some() || !self.is_told {
-            let told = self.apply().or_else(|failure| {
-                // An address was taken for a while, in which the settings may have been switched off.
-                self.change = Some(self.settings.read_again(false, sleep).ok_or(failure)?);
-                self.apply()
-            });
-            self.is_told = told?;
-        }
+        let followed = match self.read_and_apply(is_asked) {
+            Err(error) if is_taken(&error) => {
+                self.tell(FileNews::Taken(error));
+                let again = || {
+                    self.tell_change();
+                    self.read_and_apply(false)
+                };
+                retry_until(TAKEN_TIMEOUT, PAUSE, again, is_taken)
+            }
+            followed => followed,
+        };
+        followed.map_err(|error| Failure::listen(&error))?;
         self.tell_change();
         Ok(())
+    }
+
+    /// Reads the settings again, and tells what they make of the API where that is new.
+    fn read_and_apply(&mut self, is_asked: bool) -> io::Result<()> {
+        // The step before this one may have been to listen.
+        self.settings.path.iter().for_each(|path| self.follower.watchdog.begin(path.display()));
+        self.change = self.settings.read_again(is_asked, sleep);
+        if self.change.is_some() || !self.is_told { self.apply() } else { Ok(()) }
     }
 
     fn tell_change(&mut self) {
         self.change.take().into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
     }
 
-    /// Tells what the settings make of the API. Returns whether that was told: not while the certificate is awaited.
-    fn apply(&mut self) -> Result<bool, Failure> {
+    /// Tells what the settings make of the API; not while the certificate is awaited, or an address is taken.
+    fn apply(&mut self) -> io::Result<()> {
+        self.is_told = false;
         let token = self.settings.token().cloned();
         // The user's files are checked in any case. A certificate is made once the settings open the API.
         let is_needed = |source: &CertificateSource| token.is_ok() || matches!(source, CertificateSource::Files { .. });
         let is_needed = self.config.certificate.as_ref().is_some_and(is_needed);
         if is_needed && let Some(source) = self.to_load.take() {
-            self.load_certificate(source)?;
+            self.load_certificate(source);
         }
         let tls = self.acceptor.get().cloned();
         if is_needed && tls.is_none() {
-            let Some(silence) = self.certificate.watchdog.silence() else { return Ok(false) };
+            let Some(silence) = self.certificate.watchdog.silence() else { return Ok(()) };
             if token.is_ok() {
                 self.tell(FileNews::Off(silence, None));
-                return Ok(false);
+                return Ok(());
             }
         }
-        let token = match token {
-            Ok(token) => token,
+        match token {
+            Ok(token) => {
+                let listening = match &self.listening {
+                    Some(listening) => Arc::clone(listening),
+                    None => Arc::new(self.listen()?),
+                };
+                self.listening = Some(Arc::clone(&listening));
+                self.tell(FileNews::Open(Opened { listening, token, tls }));
+            }
             Err(reason) => {
                 self.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
                 self.close();
-                return Ok(true);
             }
-        };
-        let listening = match &self.listening {
-            Some(listening) => Arc::clone(listening),
-            None => Arc::new(self.listen_in_time().map_err(|error| Failure::listen(&error))?),
-        };
-        self.listening = Some(Arc::clone(&listening));
-        self.tell(FileNews::Open(Opened { listening, token, tls }));
-        Ok(true)
+        }
+        self.is_told = true;
+        Ok(())
     }
 
-    /// Starts the thread that has the certificate.
-    fn load_certificate(&self, source: CertificateSource) -> Result<(), Failure> {
+    /// Starts the thread that has the certificate. If that fails, the run ends.
+    fn load_certificate(&self, source: CertificateSource) {
         let (emit, of_settings, acceptor) =
             (Arc::clone(&self.emit), Arc::clone(&self.follower), Arc::clone(&self.acceptor));
         let files = source.files().into();
@@ -245,7 +260,8 @@ impl SettingsThread {
             }
             Ok(())
         };
-        self.certificate.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look))
+        let started = self.certificate.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look));
+        started.unwrap_or_else(|failure| drop(self.follower.news.send(Err(failure))));
     }
 
     fn tell(&self, news: FileNews) {
@@ -260,18 +276,6 @@ impl SettingsThread {
         {
             self.follower.watchdog.begin(path);
             listening.remove_files();
-        }
-    }
-
-    /// Binds the listeners. Where an address is taken, tells so, and tries again for [`TAKEN_TIMEOUT`].
-    fn listen_in_time(&mut self) -> io::Result<Listening> {
-        match self.listen() {
-            Err(error) if is_taken(&error) => {
-                self.tell(FileNews::Taken(error));
-                self.tell_change();
-                retry_until(TAKEN_TIMEOUT, PAUSE, || self.listen(), is_taken)
-            }
-            listened => listened,
         }
     }
 
