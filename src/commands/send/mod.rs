@@ -171,15 +171,15 @@ impl Sender {
     /// Connects. A gateway that was there is waited for: nothing is in flight that could be answered meanwhile.
     fn connect(&mut self) -> Result<(), Failure> {
         let return_by = Instant::now() + RETURN_TIMEOUT;
+        let is_awaited = |failure: &Failure| self.was_connected && failure.status == Failure::NO_GATEWAY;
         let attempt = || {
             let connected = self.destination.connect(return_by);
             // A gateway that its settings have switched off does not come back.
-            if connected.is_err() && !self.destination.has_young_settings() {
+            if connected.as_ref().is_err_and(is_awaited) && !self.destination.has_young_settings() {
                 self.head = self.destination.request_head()?;
             }
             connected
         };
-        let is_awaited = |failure: &Failure| self.was_connected && failure.status == Failure::NO_GATEWAY;
         self.connection = Some(retry_until(RETURN_TIMEOUT, RETURN_PAUSE, attempt, is_awaited)?);
         self.was_connected = true;
         Ok(())
