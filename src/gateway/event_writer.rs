@@ -69,7 +69,11 @@ impl EventLines {
             Event::Bus { endpoint, .. } | Event::Subscriber { endpoint, .. } => subject += endpoint,
             Event::Disabled { .. } => self.listeners = 0,
             Event::Failed { .. } | Event::Stopped { .. } => self.is_ended = true,
-            _ => {}
+            Event::Ready
+            | Event::NotReady { .. }
+            | Event::Settings(_)
+            | Event::Certificate { .. }
+            | Event::Stats(_) => {}
         }
         line.push(b'\n');
         Some((subject, line))
