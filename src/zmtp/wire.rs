@@ -7,8 +7,10 @@ use std::fmt;
 pub enum PeerFault {
     /// The greeting is none of ZMTP.
     Greeting,
-    /// The greeting is one of this major version of ZMTP.
-    Version(u8),
+    /// The greeting is one of ZMTP 1.
+    Zmtp1,
+    /// The greeting is one of ZMTP 2.
+    Zmtp2,
     /// The mechanism is not NULL.
     Mechanism(PeerTerm),
     /// The first frame is not `READY`, is too long, or does not name one socket type.
@@ -25,7 +27,8 @@ impl fmt::Display for PeerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Greeting | Self::Handshake => f.write_str("does not speak ZMTP 3, the protocol of ZeroMQ"),
-            Self::Version(major) => write!(f, "speaks ZMTP {major}, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            Self::Zmtp1 => f.write_str("speaks ZMTP 1, and only ZMTP 3 (ZeroMQ 4) is supported"),
+            Self::Zmtp2 => f.write_str("speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
             Self::Mechanism(name) => write!(f, "uses the security mechanism {name}, and only NULL is supported"),
             Self::SocketType(kind) => write!(f, "is a ZeroMQ socket of type {kind}, which does not fit"),
             Self::Frame | Self::Command => f.write_str("breaks ZMTP 3, the protocol of ZeroMQ"),
@@ -126,8 +129,8 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
     let [signature, signature_end, version] = [0, SIGNATURE_END_AT, VERSION_AT].map(|at| greeting.get(at).copied());
     match (signature.unwrap_or(0xff), signature_end.unwrap_or(0x7f), version.unwrap_or(3)) {
         // ZMTP 1 begins with the length of an identity, which is empty.
-        (1, ..) | (0xff, 0x7f, 0) => return Err(PeerFault::Version(1)),
-        (0xff, 0x7f, 1 | 2) => return Err(PeerFault::Version(2)),
+        (1, ..) | (0xff, 0x7f, 0) => return Err(PeerFault::Zmtp1),
+        (0xff, 0x7f, 1 | 2) => return Err(PeerFault::Zmtp2),
         (0xff, 0x7f, _) => {}
         _ => return Err(PeerFault::Greeting),
     }
@@ -282,11 +285,11 @@ mod tests {
         let mechanism = |name: &str| PeerFault::Mechanism(PeerTerm(name.into()));
         for (bytes, fault_at, fault) in [
             (b"POST / HTTP/1.1\r\n".to_vec(), 0, PeerFault::Greeting),
-            (b"\x01\x00".to_vec(), 0, PeerFault::Version(1)),
+            (b"\x01\x00".to_vec(), 0, PeerFault::Zmtp1),
             (b"\xff\0\0\0\0\0\0\0\x01\x00".to_vec(), 9, PeerFault::Greeting),
-            (signed(b"\x00"), 10, PeerFault::Version(1)),
-            (signed(b"\x01\x02\0\0"), 10, PeerFault::Version(2)),
-            (signed(b"\x02"), 10, PeerFault::Version(2)),
+            (signed(b"\x00"), 10, PeerFault::Zmtp1),
+            (signed(b"\x01\x02\0\0"), 10, PeerFault::Zmtp2),
+            (signed(b"\x02"), 10, PeerFault::Zmtp2),
             (signed(b"\x03\0CURVE\0\0"), 17, mechanism("CURVE")),
             (signed(b"\x03\0PLAIN\0\0"), 17, mechanism("PLAIN")),
             (signed(b"\x03\0NULLS\0\0"), 17, mechanism("NULLS")),

@@ -187,8 +187,8 @@ fn a_peer_that_is_none_of_ours_is_refused_at_the_byte_that_shows_it() {
     let greeting = |rest: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f", rest].concat();
     for (bytes, fault) in [
         (b"P".to_vec(), "Greeting"),
-        (b"\x01".to_vec(), "Version(1)"),
-        (greeting(b"\x01"), "Version(2)"),
+        (b"\x01".to_vec(), "Zmtp1"),
+        (greeting(b"\x01"), "Zmtp2"),
         (greeting(b"\x03\0CURVE\0"), r#"Mechanism(PeerTerm("CURVE"))"#),
         (greeting(b"\x03\0NULL\0S"), "Greeting"),
     ] {

@@ -125,8 +125,8 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
         let is_of_name = matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'+');
         match (at, byte) {
-            (0, 1) | (10, 0) => return Err(PeerFault::Version(1)),
-            (10, 1 | 2) => return Err(PeerFault::Version(2)),
+            (0, 1) | (10, 0) => return Err(PeerFault::Zmtp1),
+            (10, 1 | 2) => return Err(PeerFault::Zmtp2),
             (12..32, _) if is_of_name && mechanism.len() == at - 12 => mechanism.push(byte),
             (0, 0xff) | (9, 0x7f) => {}
             (12..32, 0) if !mechanism.is_empty() => {}

@@ -257,7 +257,7 @@ fn what_does_not_fit_is_told_with_what_it_is() {
         (PeerFault::SocketType(term("XPUB")), "the subscribers' side of a hub listens there (a socket of type XPUB)"),
         (PeerFault::SocketType(term("ROUTER")), "another ZeroMQ socket listens there (a socket of type ROUTER)"),
         (PeerFault::Greeting, "what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
-        (PeerFault::Version(2), "what listens there speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
+        (PeerFault::Zmtp2, "what listens there speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
         (
             PeerFault::Mechanism(term("CURVE")),
             "what listens there uses the security mechanism CURVE, and only NULL is supported",
