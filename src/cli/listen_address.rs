@@ -1,11 +1,10 @@
 //! Where to listen, as the command line has it.
 
-use std::fmt;
-use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use super::values::digits;
 use crate::sys::host::look_up_in_time;

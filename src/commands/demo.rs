@@ -37,12 +37,13 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let name = format!("adapter-gateway-demo-{}", random_hex().map_err(Failure::configuration)?);
     let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
-    if !arguments.plain && config.has_tcp() {
+    let addresses = config.tcp_addresses();
+    if !arguments.plain && !addresses.is_empty() {
         DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(&directory).map_err(|error| {
             Failure::configuration(format_args!("{}: {error}; TMPDIR names another place", directory.display()))
         })?;
         // Clients connect to these addresses. A certificate cannot name an unspecified one.
-        let names = config.tcp_addresses().iter().filter_map(|address| address.ip().to_string().parse().ok()).collect();
+        let names = addresses.iter().filter_map(|address| address.ip().to_string().parse().ok()).collect();
         let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names };
         ca_file = certificate.trust_anchor();
         config.certificate = Some(certificate);

@@ -50,7 +50,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 fn serve(arguments: &ServeArguments, emit: &EventSink) -> Result<(), Failure> {
     let settings = settings_path(arguments.settings.as_ref())?;
     let mut config = gateway_config(arguments)?;
-    config.certificate = certificate_source(arguments, &settings, config.has_tcp())?;
+    config.certificate = certificate_source(arguments, &settings, !config.tcp_addresses().is_empty())?;
     gateway::run(config, |_| Ok(()), TokenSource::SettingsFile(settings), emit)
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::bus::Waker;
-use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, receive, with_context};
+use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, Waker, receive, with_context};
 use crate::zmtp::SocketRole;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.

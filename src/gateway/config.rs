@@ -54,10 +54,6 @@ pub(crate) struct GatewayConfig {
 }
 
 impl GatewayConfig {
-    pub(crate) fn has_tcp(&self) -> bool {
-        !self.tcp_addresses().is_empty()
-    }
-
     /// Returns the addresses that it is to listen on, and those of inherited sockets.
     pub(crate) fn tcp_addresses(&self) -> Vec<SocketAddr> {
         let own = self.listen.iter().flat_map(ListenTarget::addresses).copied();

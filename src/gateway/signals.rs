@@ -1,11 +1,10 @@
 //! Signals, and the end of standard input: both steer the process from outside.
 
 use std::future::poll_fn;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::task::Poll;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};

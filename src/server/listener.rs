@@ -7,13 +7,12 @@
 //! `TCP_DEFER_ACCEPT` would hide a client that sends nothing from deadlines, limits and counters. `TCP_QUICKACK` is set
 //! where a connection waits for the rest of a request: an answer carries the acknowledgement itself.
 
-use std::fmt;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};

@@ -4,10 +4,9 @@
 //! its own threads. One of those may wait for a name server. So whoever stops such a thread waits until a deadline, and
 //! leaves it behind if it is late.
 
-use std::io;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Instant;
+use std::{io, thread};
 
 use tokio::sync::oneshot;
 

@@ -2,12 +2,11 @@
 //! has failed, and not why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
 
 use std::io::{self, Read, Write};
-use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
