@@ -10,13 +10,12 @@ use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
-use crate::gateway::request_log::shown_topic;
+use crate::gateway::request_log::{log_unknown_topics, shown_topic};
 use crate::gateway::signals::Signals;
 use crate::http::context::HttpCounters;
 use crate::server::counters::WorkerCounters;
 use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
-use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
 use crate::sys::timed_join::on_thread;
 
@@ -43,7 +42,6 @@ impl Components {
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         emit: &EventSink,
         ready: &Arc<ReadyReporter>,
-        note_unknown: &TopicSink,
     ) -> Result<Self, Failure> {
         let (for_bus, bus_emit, bus_ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
         let starting = on_thread("start", move || start_bus(&for_bus, &bus_emit, &bus_ready));
@@ -52,7 +50,7 @@ impl Components {
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
         ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
-        let workers = WorkerPool::start(&config.server, &bus.publisher(), note_unknown)?;
+        let workers = WorkerPool::start(&config.server, &bus.publisher(), &log_unknown_topics())?;
         Ok(Self { workers, bus, started: Instant::now() })
     }
 

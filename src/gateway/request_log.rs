@@ -1,15 +1,12 @@
-//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, TLS
-//! handshakes that fail, and topics that are not known.
+//! Logs what clients may do by mistake, with a bound on the lines: requests without the right token, TLS handshakes that
+//! fail, and topics that are not known.
 
-use std::collections::VecDeque;
-use std::future::pending;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use crate::http::problem::Status;
@@ -17,16 +14,13 @@ use crate::message::topics::nearest;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::TopicSink;
 use crate::sync::counting::Counted;
-use crate::sys::log::LOG_PAUSE;
+use crate::sys::log::{LOG_PAUSE, log};
 use crate::sys::or_never;
 use crate::tls::session::HandshakeFailure;
 use crate::zmtp::NotedTopics;
 
 /// The shortest time between two looks at the counters, whatever clients do.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-
-/// Lines about topics in any [`LOG_PAUSE`], at most. Those beyond wait.
-const TOPIC_LINES: usize = 16;
 
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
@@ -112,42 +106,22 @@ impl LoggedKind {
     }
 }
 
-/// The lines about topics that are not known, each of which is logged once.
-pub(super) struct LoggedTopics {
-    topics: UnboundedReceiver<Box<[u8]>>,
-    /// When each of the next [`TOPIC_LINES`] lines may follow.
-    times: VecDeque<Instant>,
-}
-
-impl LoggedTopics {
-    /// Returns the lines, and the function that notes the topics.
-    pub(super) fn new() -> (Self, TopicSink) {
-        let (new, topics) = unbounded_channel();
-        let noted = RwLock::<NotedTopics>::default();
-        let note = move |topic: &str| {
-            // A worker waits for no other one: what is not noted now is noted with the next message of the topic.
-            if noted.try_read().is_ok_and(|noted| noted.is_new(topic.as_bytes()))
-                && let Ok(mut noted) = noted.try_write()
-            {
-                noted.note(topic.as_bytes());
-                // The receiver is gone when the gateway stops.
-                noted.take_new().into_iter().for_each(|topic| drop(new.send(topic)));
+/// Returns what logs each topic that is not known once. The log waits for nobody.
+pub(super) fn log_unknown_topics() -> TopicSink {
+    let noted = RwLock::<NotedTopics>::default();
+    Arc::new(move |topic: &str| {
+        // A worker waits for no other one: what is not noted now is noted with the next message of the topic.
+        if noted.try_read().is_ok_and(|noted| noted.is_new(topic.as_bytes()))
+            && let Ok(mut noted) = noted.try_write()
+        {
+            noted.note(topic.as_bytes());
+            let is_new = !noted.take_new().is_empty();
+            drop(noted);
+            if is_new {
+                log(format_args!("{}", topic_line(topic)));
             }
-        };
-        (Self { topics, times: [Instant::now(); TOPIC_LINES].into() }, Arc::new(note))
-    }
-
-    /// Waits until a line is due, and returns it. Cancel-safe.
-    pub(super) async fn next(&mut self) -> String {
-        or_never(self.times.front().copied().map(sleep_until)).await;
-        let Some(topic) = self.topics.recv().await else {
-            // The workers have ended.
-            return pending().await;
-        };
-        self.times.pop_front();
-        self.times.push_back(Instant::now() + LOG_PAUSE);
-        topic_line(&String::from_utf8_lossy(&topic))
-    }
+        }
+    })
 }
 
 fn topic_line(topic: &str) -> String {
@@ -215,28 +189,6 @@ mod tests {
                 "after {half_minutes} half minutes"
             );
         }
-    }
-
-    #[tokio::test]
-    async fn each_topic_is_logged_once_and_16_a_minute() {
-        let (mut topics, note) = LoggedTopics::new();
-        for topic in 0..=TOPIC_LINES {
-            // Two workers tell of each.
-            note(&topic.to_string());
-            note(&topic.to_string());
-        }
-        let start = Instant::now();
-        for topic in 0..TOPIC_LINES {
-            assert!(topics.times[0] <= Instant::now());
-            let line = topics.next().await;
-            assert!(line.starts_with(&format!("the topic \"{topic}\" is not known")), "{line}");
-        }
-        assert!((start + LOG_PAUSE..=Instant::now() + LOG_PAUSE).contains(&topics.times[0]));
-        note("0");
-        assert_eq!(topics.topics.try_recv().as_deref(), Ok(TOPIC_LINES.to_string().as_bytes()));
-        assert!(topics.topics.is_empty(), "it was logged");
-        (0..2_000).for_each(|number| note(&format!("t{number}")));
-        assert!(topics.topics.len() < 1_000, "whoever invents more topics does it on purpose");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files, TAKEN_TIMEOUT};
 use crate::gateway::ready::ReadyReporter;
-use crate::gateway::request_log::{LoggedTopics, Refusals};
+use crate::gateway::request_log::Refusals;
 use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, Listening};
@@ -88,7 +88,6 @@ struct Gateway {
     /// The sockets of an open API.
     listening: Option<Arc<Listening>>,
     files: Files,
-    unknown_topics: LoggedTopics,
 }
 
 impl Gateway {
@@ -110,9 +109,8 @@ impl Gateway {
             }
         };
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let (unknown_topics, note_unknown) = LoggedTopics::new();
-        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown).await?;
-        let mut gateway = Self { config, emit, components, ready, listening: None, files, unknown_topics };
+        let components = Components::start(&config, on_bus, &emit, &ready).await?;
+        let mut gateway = Self { config, emit, components, ready, listening: None, files };
         gateway.follow(news);
         Ok(gateway)
     }
@@ -148,7 +146,6 @@ impl Gateway {
                     let lines = refusals.lines(&self.components.workers.counters(), Instant::now());
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
                 }
-                line = self.unknown_topics.next() => log(format_args!("{line}")),
                 news = self.files.news() => self.follow(news?),
             }
         }
