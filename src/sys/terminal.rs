@@ -9,32 +9,14 @@ pub(crate) fn path_option(name: &str, path: &Path) -> String {
 }
 
 /// Returns whether a terminal or a reader of lines may take `c` for something else than a part of the text, or shows
-/// nothing of it: the controls and formats of Unicode (Cc, Cf), the ends of lines (Zl, Zp), and the tags (U+E0000 ff.).
+/// nothing of it: what the standard library escapes, such as controls, formats and the ends of lines, but no space.
 pub(crate) fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{600}'..='\u{605}'
-                | '\u{61c}'
-                | '\u{6dd}'
-                | '\u{70f}'
-                | '\u{890}'..='\u{891}'
-                | '\u{8e2}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{2064}'
-                | '\u{2066}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{110bd}'
-                | '\u{110cd}'
-                | '\u{13430}'..='\u{1343f}'
-                | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    let is_space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    // Alone, a mark would be escaped that joins the character before it.
+    !is_space && format!("x{c}").escape_debug().nth(2).is_some()
 }
 
 #[cfg(test)]
@@ -43,13 +25,13 @@ mod tests {
 
     use super::*;
 
-    /// Python's table of Unicode is an independent one. Its version may be older or newer than this list, so it answers
-    /// for the characters that it knows.
+    /// Python's table of Unicode is an independent one. Its version may be another one, so it answers for the characters
+    /// that it knows. Those of private use (Co) may be seen or not.
     #[test]
-    fn formats_and_controls_are_those_of_unicode() {
+    fn what_is_not_seen_are_controls_formats_and_ends_of_lines() {
         let script = "import sys, unicodedata\n\
              category = lambda code: unicodedata.category(chr(code))\n\
-             print(*(f'{code:x} {category(code)}' for code in range(0x110000) if category(code) not in ('Cs', 'Cn')), sep='\\n')";
+             print(*(f'{code:x} {category(code)}' for code in range(0x110000) if category(code) not in ('Cs', 'Cn', 'Co')), sep='\\n')";
         let output = Command::new("python3").args(["-c", script]).output().unwrap();
         let table = String::from_utf8(output.stdout).unwrap();
         assert!(table.lines().count() > 100_000, "{}", String::from_utf8_lossy(&output.stderr));
