@@ -19,22 +19,24 @@ pub(super) struct WatchedCertificate {
     not_after: Option<SystemTime>,
     /// What was warned of at the last load.
     warnings: Vec<String>,
-    /// Whether the key is closed if others may use it.
-    closes_key: bool,
 }
 
 impl WatchedCertificate {
-    /// Loads the certificate. A self-signed one that is absent or about to expire is made.
+    /// Loads the certificate. A self-signed one that is absent or about to expire is made. The key of one that is kept is
+    /// closed if others may use it.
     pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
-        let mut closes_key = true;
-        let loaded = read(&source, &mut closes_key).map_err(Failure::configuration)?;
+        let closed = source.close_key();
+        let loaded = source.load(SystemTime::now());
+        // The key of a new certificate is another one.
+        let is_new = loaded.as_ref().is_ok_and(|loaded| loaded.made.is_some());
+        closed.filter(|_| !is_new).iter().for_each(|notice| warning(format_args!("{notice}")));
+        let loaded = loaded.map_err(Failure::configuration)?;
         let mut certificate = Self {
             source,
             emit: Arc::clone(emit),
             acceptor: Arc::new(Acceptor::new(Arc::clone(&loaded.identity)).map_err(Failure::configuration)?),
             not_after: loaded.not_after,
             warnings: Vec::new(),
-            closes_key,
         };
         if let Some(made) = &loaded.made {
             certificate.report(state_of(made), None);
@@ -48,7 +50,7 @@ impl WatchedCertificate {
         let now = SystemTime::now();
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
         let [path, _key] = self.source.files();
-        let loaded = match read(&self.source, &mut self.closes_key) {
+        let loaded = match self.source.load(now) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
                 Err(CertificateError::of_content(&path, "the certificate has expired"))
             }
@@ -109,15 +111,6 @@ impl WatchedCertificate {
         let reason = fault.map(|fault| fault.reason.as_str());
         (self.emit)(&Event::Certificate { state, path: &path, not_after: not_after.as_deref(), reason });
     }
-}
-
-fn read(source: &CertificateSource, closes_key: &mut bool) -> Result<LoadedCertificate, CertificateError> {
-    let closed = source.close_key(closes_key);
-    let loaded = source.load(SystemTime::now());
-    // The key of a new certificate is another one.
-    let is_new = loaded.as_ref().is_ok_and(|loaded| loaded.made.is_some());
-    closed.filter(|_| !is_new).iter().for_each(|notice| warning(format_args!("{notice}")));
-    loaded
 }
 
 fn state_of(made: &MadeCertificate) -> CertificateState {

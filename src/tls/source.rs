@@ -76,17 +76,15 @@ impl CertificateSource {
         }
     }
 
-    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. Where
-    /// that has no effect, nobody `tries` it again: each attempt would be a change of the file that is looked at.
-    pub fn close_key(&self, tries: &mut bool) -> Option<String> {
+    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. It is
+    /// `None` where that has no effect.
+    pub fn close_key(&self) -> Option<String> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
-        let open = open_mode(&key);
-        *tries |= open.is_none();
-        let mode = open.filter(|_| *tries)?;
+        let mode = open_mode(&key)?;
         fs::set_permissions(&key, Permissions::from_mode(PRIVATE_MODE)).ok()?;
-        *tries = open_mode(&key).is_none();
+        let is_closed = open_mode(&key).is_none();
         let key = key.display();
-        tries.then(|| format!(
+        is_closed.then(|| format!(
             "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \
              may have read it, remove the file, and the gateway makes a new key"
         ))
