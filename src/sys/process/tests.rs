@@ -1,0 +1,89 @@
+use super::*;
+
+#[test]
+fn a_thread_inherits_the_batch_policy() {
+    // The policy is the 39th value after the name, which stands in parentheses (proc_pid_stat(5)).
+    let policy = || {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
+    };
+    let inherited = std::thread::spawn(move || {
+        schedule_as_batch();
+        std::thread::spawn(policy).join().unwrap()
+    });
+    assert_eq!(inherited.join().unwrap(), libc::SCHED_BATCH.to_string());
+}
+
+#[test]
+fn the_processor_time_of_a_thread_grows_with_its_work_alone() {
+    let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(20)));
+    let before = thread_processor_time();
+    other.join().unwrap();
+    assert!(thread_processor_time() < before + Duration::from_millis(20));
+    while thread_processor_time() == before {}
+}
+
+#[test]
+fn signals_that_the_parent_has_blocked_reach_the_thread() {
+    // Each digit of the set stands for four signals (proc_pid_status(5)).
+    let blocked = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let set = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap().to_owned();
+        u64::from_str_radix(&set, 16).unwrap()
+    };
+    let thread = std::thread::spawn(move || {
+        // SAFETY: the set is an integer array, which the calls write and read; only this thread has another mask.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, ptr::null_mut());
+        }
+        let before = blocked();
+        unblock_signals();
+        before & !blocked()
+    });
+    let bit = |signal: c_int| 1 << (signal - 1);
+    let handled = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+    let expected = handled.map(bit).iter().sum::<u64>();
+    assert_eq!(thread.join().unwrap(), expected);
+}
+
+#[test]
+fn an_inherited_descriptor_refers_to_the_same_file_and_is_closed_on_exec() {
+    use std::os::fd::AsRawFd;
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let second = inherited_descriptor(writer.as_raw_fd()).unwrap();
+    drop(writer);
+    assert!(rustix::io::fcntl_getfd(&second).unwrap().contains(FdFlags::CLOEXEC));
+    rustix::io::write(&second, b"x").unwrap();
+    std::io::Read::read_exact(&mut reader, &mut [0]).unwrap();
+    for number in [-1, 1_000_000] {
+        assert!(inherited_descriptor(number).is_err(), "{number}");
+    }
+}
+
+#[test]
+fn the_descriptor_limit_is_never_lowered() {
+    let before = raise_descriptor_limit(0);
+    assert_eq!(raise_descriptor_limit(1), before);
+}
+
+#[test]
+fn the_runtime_ignores_the_signal_of_a_closed_pipe_and_no_other() {
+    assert!(is_ignored(libc::SIGPIPE));
+    assert!(!is_ignored(libc::SIGTERM));
+}
+
+#[test]
+fn seconds_and_minutes_are_the_same_in_this_time_zone_up_to_its_offset() {
+    let [hour, minute, second] = local_time(1_000_000_003);
+    // Offsets are multiples of 15 minutes since 1972.
+    assert_eq!((minute % 15, second), (46 % 15, 43));
+    assert!((0..24).contains(&hour));
+}
+
+#[test]
+fn memory_can_be_allocated_after_the_allocator_is_configured() {
+    keep_freed_memory();
+    assert_eq!(vec![1u8; 8 * 1024 * 1024].iter().map(|&byte| usize::from(byte)).sum::<usize>(), 8 * 1024 * 1024);
+}
