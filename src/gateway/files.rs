@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::thread::sleep;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -199,7 +198,11 @@ impl SettingsThread {
     fn read_and_apply(&mut self, is_asked: bool) -> io::Result<()> {
         // The step before this one may have been to listen.
         self.settings.path.iter().for_each(|path| self.follower.watchdog.begin(path.display()));
-        self.change = self.settings.read_again(is_asked, sleep);
+        // Whoever asks meanwhile wants to know what the file says at this moment.
+        let reloads = self.follower.reload.subscribe();
+        let is_asked_again = || reloads.has_changed().is_ok_and(|is_asked| is_asked).then_some(()).ok_or(());
+        let wait = |time| retry_until(time, PAUSE, is_asked_again, |()| true).unwrap_or_default();
+        self.change = self.settings.read_again(is_asked, wait);
         if self.change.is_some() || !self.is_told { self.apply() } else { Ok(()) }
     }
 

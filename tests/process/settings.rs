@@ -225,3 +225,20 @@ fn sighup_reads_the_settings_again() {
     wait_until("the new token", || status_with(&mut gateway.client(), &token("new")) == 200);
     assert_eq!(status_with(&mut gateway.client(), &token("old")), 401);
 }
+
+/// The wait begins after 50 ms, and has 250 ms. A machine that is busy may end it before the signal comes.
+#[test]
+fn sighup_ends_the_wait_for_a_file_that_has_just_been_emptied() {
+    let mut gateway = Gateway::serve().token(&token("a")).start();
+    let is_at_once = (0..50).any(|_| {
+        let emptied = Instant::now();
+        gateway.settings.write_in_place("");
+        std::thread::sleep(Duration::from_millis(100));
+        gateway.signal(Signal::HUP);
+        gateway.wait_event("disabled");
+        let took = emptied.elapsed();
+        gateway.enable("a");
+        took < Duration::from_millis(250)
+    });
+    assert!(is_at_once);
+}
