@@ -48,7 +48,8 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, context: &mut Con
 
 /// Appends 400, in plain text, to plain http where https is spoken, or to a proxy that sends its line before TLS.
 pub fn https_only<P>(first: &[u8], context: &mut Context<P>) {
-    let request = Request::unread(first);
+    // The rest of the method is not waited for, and no other known one begins like HEAD.
+    let request = Request::unread(if b"HEAD ".starts_with(first) { b"HEAD " } else { first });
     let out = head(Status::BadRequest, &request, context);
     let text = match first.starts_with(PROXY) {
         true => &format!("{}\n", RequestFault::Proxy.reason()),
