@@ -26,7 +26,7 @@ const HUB: u8 = 0;
 
 pub(in crate::bus) struct Dialled {
     pub(in crate::bus) link: Link,
-    /// The last message was refused.
+    /// The last message was refused, on the connection that there is.
     pub(in crate::bus) is_full: bool,
     /// The hub has subscribed, and its pipe does not get everything yet.
     is_subscribing: bool,
@@ -99,13 +99,14 @@ impl Dialled {
 
     /// Reads what happened to the connection and what the hub subscribes to. `waker` wakes who is to call again.
     pub(crate) fn read_events(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
-        let Self { link, subscriptions, .. } = self;
+        let Self { link, subscriptions, is_full, .. } = self;
         // The events of the link are read first. A subscription that is read after the loss of its connection does no
         // harm: the pipe gets everything. One of a new connection that is read before that loss would be forgotten.
         link.update(now, waker, &mut |status| {
             if status.is_err() {
-                // The hub subscribes anew on its next connection.
+                // The hub subscribes anew on its next connection, and the next message finds out whether there is room.
                 subscriptions.leave(HUB);
+                *is_full = false;
             }
             on_status(status);
         });

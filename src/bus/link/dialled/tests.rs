@@ -262,4 +262,8 @@ fn a_full_pipe_refuses_whole_messages_and_keeps_large_payloads_until_they_are_se
     eventually("libzmq is done with the payloads", || Arc::strong_count(&buffer) == 1);
     assert!(dialler.try_send("last", b""));
     assert_eq!((hub.next(PATIENCE).as_deref(), dialler.dialled.is_full), (Some("last"), false));
+    while dialler.try_send("more", &buffer) {}
+    drop(hub);
+    dialler.wait_connected(false, None);
+    assert!(!dialler.dialled.is_full, "nobody waits for room at a hub that is away");
 }
