@@ -294,10 +294,10 @@ impl Connection {
             Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
             Framing::Chunked => None,
         };
+        context.publisher.available().map_err(Problem::Unavailable)?;
         if length.is_some_and(|bytes| bytes > context.budget.limit_bytes()) {
             return Err(Problem::Unavailable(Unavailable::Buffered));
         }
-        context.publisher.available().map_err(Problem::Unavailable)?;
         // What is whole in one read is not buffered, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
             self.answer(input.part(body), request, context);
