@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | `main` | `commands` | runs the program and returns its exit status |
 //! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen`, `send`, `enable` and `disable` |
-//! | [`cli`] | `bus`, `tls`, `http` | parses the arguments |
+//! | [`cli`] | `bus`, `tls` | parses the arguments |
 //! | [`gateway`] | `server`, `settings` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls`, `http` | workers, listening sockets and connections |
 //! | [`bus`] | `message`, `zmtp`, `sys` | the queue, the bus thread, the hubs that it dials and the ports that it serves |
