@@ -46,7 +46,7 @@ impl Endpoint {
 
     /// Returns the endpoint itself, or a fault if the host is `*`, or the port is `*` or 0, which can only be bound.
     pub fn connectable(self) -> Result<Self, EndpointFault> {
-        let is_wild = match self.place() {
+        let is_wild = match self.location() {
             Location::Tcp(address) => address.rsplit_once(':').is_some_and(|(host, port)| {
                 // A port may be written with leading zeros.
                 host == "*" || port == "*" || port.parse() == Ok(0_u16)
@@ -67,7 +67,7 @@ impl Endpoint {
 
     /// Returns the TCP address that is written here, without its zone; `None` for a name and a Unix socket.
     pub(super) fn numeric(&self) -> Option<SocketAddr> {
-        let Location::Tcp(address) = self.place() else { return None };
+        let Location::Tcp(address) = self.location() else { return None };
         let (host, port) = address.rsplit_once(':')?;
         let ip = match host.strip_prefix('[') {
             Some(host) => IpAddr::V6(host.trim_end_matches(']').split('%').next()?.parse().ok()?),
@@ -79,10 +79,10 @@ impl Endpoint {
     /// Returns whether the host has to be looked up: a name, or an address with a zone. libzmq as the `zmq-sys` crate
     /// builds it takes a zone by number alone.
     pub(super) fn is_named(&self) -> bool {
-        matches!(self.place(), Location::Tcp(address) if address.contains('%') || self.numeric().is_none())
+        matches!(self.location(), Location::Tcp(address) if address.contains('%') || self.numeric().is_none())
     }
 
-    pub(super) fn place(&self) -> Location<'_> {
+    pub(super) fn location(&self) -> Location<'_> {
         match self.0.strip_prefix("ipc://") {
             Some(path) => Location::Ipc(path),
             None => Location::Tcp(self.0.trim_start_matches("tcp://")),

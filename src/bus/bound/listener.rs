@@ -129,7 +129,7 @@ fn spare() -> Option<OwnedFd> {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here.
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
-    let (socket, bound): (Box<dyn AsFd + Send>, _) = match endpoint.place() {
+    let (socket, bound): (Box<dyn AsFd + Send>, _) = match endpoint.location() {
         Location::Tcp(host_and_port) => {
             let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
             let bound = socket.local_addr()?.as_socket().map(tcp_endpoint);

@@ -107,7 +107,7 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
 
 /// Returns the addresses to connect to: those of IPv6 if the host stands in brackets, otherwise those of IPv4.
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
-    match endpoint.place() {
+    match endpoint.location() {
         Location::Tcp(host_and_port) => {
             let (host, port) = host_and_port.rsplit_once(':').unwrap_or((host_and_port, ""));
             // The standard library takes no name in brackets.

@@ -16,10 +16,10 @@ const READ_BYTES: usize = 8 * 1024;
 const TURN_BYTES: usize = 256 * 1024;
 
 /// What a message, which may have five bytes, counts beside them: for itself, and for each subscriber that it goes to.
-const MESSAGE_BYTES: usize = 128;
-const DELIVERY_BYTES: usize = 16;
+const MESSAGE_COST_BYTES: usize = 128;
+const DELIVERY_COST_BYTES: usize = 16;
 /// What a change of subscriptions counts beside its bytes, since it takes as long as some messages.
-const SUBSCRIPTION_BYTES: usize = 96;
+const SUBSCRIPTION_COST_BYTES: usize = 96;
 
 /// Bytes of commands that may wait for a peer. Beyond them, it is not read until it has taken some of them.
 const COMMANDS_BYTES: usize = 4 * 1024;
@@ -121,13 +121,13 @@ impl Server {
             (PeerEvent::Greeting(role), _) => peer.commands.extend_from_slice(ready(role)),
             (PeerEvent::Ready, _) => self.enter(peer, exchange),
             (PeerEvent::Subscribe(prefix), Phase::Subscriber(place)) => {
-                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_BYTES);
+                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_COST_BYTES);
                 if exchange.subscriptions.subscribe(place, prefix).is_err() {
                     self.report(&Excess::Subscription, peer, now);
                 }
             }
             (PeerEvent::Cancel(prefix), Phase::Subscriber(place)) => {
-                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_BYTES);
+                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_COST_BYTES);
                 exchange.subscriptions.cancel(place, prefix);
             }
             (PeerEvent::LongMessage(bytes), Phase::Publisher) => self.reservations.announce(peer.id, bytes),
@@ -135,7 +135,8 @@ impl Server {
                 self.reservations.release(peer.id);
                 self.received_messages += 1;
                 let subscribers = exchange.forward(message, now);
-                self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + subscribers * DELIVERY_BYTES);
+                self.left_bytes =
+                    self.left_bytes.saturating_sub(MESSAGE_COST_BYTES + subscribers * DELIVERY_COST_BYTES);
             }
             (PeerEvent::Dropped, Phase::Publisher) => {
                 self.reservations.release(peer.id);
