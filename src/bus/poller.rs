@@ -92,7 +92,7 @@ impl Poller {
         self.add_as(socket, LIBZMQ, EventFlags::IN)
     }
 
-    /// Adds a socket of ours, until it is closed. Each change is announced once: whoever is told reads, or writes,
+    /// Adds a socket of ours, until it is closed. Each change is announced once, and then it is read, or written,
     /// until the socket blocks. So a socket that is not read for a while, and has an error or an end, ends no wait
     /// (EPOLLHUP and EPOLLERR cannot be left out).
     pub(super) fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {

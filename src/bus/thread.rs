@@ -126,7 +126,7 @@ impl BusThread {
             let endpoint = dialled.link.address.clone();
             dialled.read_events(now, &inbox.waker, &mut |status| {
                 has_changed = true;
-                // The link knows. The exchange, which knows no link, and the inbox, which workers ask, are told now.
+                // What the link says counts. The exchange, which has no link, and the inbox, for workers, get a copy.
                 exchange.set_connected(index, status.is_ok());
                 inbox.set_connected(*first_dialled + index, status.is_ok());
                 on_event(BusEvent::Link(endpoint.clone(), status));

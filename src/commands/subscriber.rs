@@ -19,7 +19,7 @@ type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
     links: Vec<Link>,
-    /// The link whose turn it is, so that no hub is heard alone.
+    /// The link whose turn it is, so that no hub keeps others waiting.
     turn: usize,
     /// Messages left of the batch.
     batch_left: u32,

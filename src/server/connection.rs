@@ -28,7 +28,7 @@ pub(crate) struct ConnectionHandle<S> {
     is_ending: Cell<bool>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
-    /// Wakes the task, while it waits to be told.
+    /// Wakes the task, while it waits for [`ConnectionHandle::end`].
     waker: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -54,8 +54,8 @@ impl<S> ConnectionHandle<S> {
         self.is_ending.get().then(|| worker.ending())
     }
 
-    /// Waits until the connection is told to end. Only the task may call this. Its future is smaller than `Notify`'s.
-    fn told_to_end(&self) -> impl Future<Output = ()> {
+    /// Waits until the connection is to end. Only the task may call this. Its future is smaller than `Notify`'s.
+    fn end_requested(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.is_unseen.get() {
                 return Poll::Ready(());
@@ -79,7 +79,7 @@ pub(crate) fn run<S: Stream>(
         let connection = if handle.is_tcp { Connection::default() } else { Connection::of_unix_socket() };
         let mut task = ConnectionTask { worker, handle, connection, stream };
         let ran = task.run().await;
-        // A connection that was told to end before its handshake began did not fail.
+        // The handshake of a connection that the gateway ends has not failed.
         if !handle.is_ending.get() {
             task.stream.count_failed_handshake();
         }
@@ -127,7 +127,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         set_timer(timer.as_mut(), self.worker.instant_of(until));
                         tokio::select! {
                             biased;
-                            () = handle.told_to_end() => next,
+                            () = handle.end_requested() => next,
                             ready = handle.socket.readable() => {
                                 ready?;
                                 self.read(next)?
@@ -180,7 +180,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             handle.is_unseen.set(false);
             tokio::select! {
                 biased;
-                () = handle.told_to_end() => {}
+                () = handle.end_requested() => {}
                 flushed = &mut flushed => return flushed.map(|()| true),
                 () = sleep_until(worker.instant_of(due)) => {
                     due = after_pause(due, worker.now()).ok_or(io::ErrorKind::TimedOut)?;

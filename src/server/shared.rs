@@ -23,7 +23,7 @@ pub struct Mode {
     pub opened: Option<Opened>,
     /// Whether connections of inherited sockets are accepted too.
     pub accepts_inherited: bool,
-    /// When the REST API was last switched off, or the drain began, which is why connections end that were told to.
+    /// When the REST API was last switched off, or the drain began: the time of connections that are to end counts from it.
     pub ending_since: Instant,
     /// When connections are cut off, once the workers drain: what has come into the sockets is accepted, until nothing
     /// waits there, the requests in flight are served, and a worker ends when its connections have.
@@ -158,7 +158,7 @@ impl WorkerContext {
         self.started + time
     }
 
-    /// Returns why connections end that were told to.
+    /// Returns why connections that are to end do so.
     pub(crate) fn ending(&self) -> Ending {
         let Mode { ending_since, cut_off, .. } = *self.shared.mode.borrow();
         let time_of = |instant: Instant| instant.saturating_duration_since(self.started);

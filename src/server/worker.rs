@@ -78,8 +78,8 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Accepts from these sockets alone, or from none, unless it does already. Connections that are open end then, also
-    /// where other sockets follow so soon that the worker has not seen that there were none in between.
+    /// Accepts from these sockets alone, or from none. If it accepted from others, open connections end, also those of a
+    /// switch-off that the worker has not seen, because other sockets followed at once.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, opened: Option<&Opened>) {
         let mut open = self.open.borrow_mut();
         let current = open.as_ref().map(|(current, _)| Arc::as_ptr(&current.listening));

@@ -32,7 +32,7 @@ pub(in crate::bus) struct Dialled {
     is_subscribing: bool,
     /// When there was more to read than is read at once.
     unread_since: Option<Instant>,
-    /// What the hub subscribes to on this connection. It is not filtered by this, but a person is told.
+    /// What the hub subscribes to on this connection, for the log alone: messages are not filtered by it.
     pub(in crate::bus) subscriptions: Subscriptions,
     /// The topics of messages that were sent and that none of these asks for.
     pub(in crate::bus) unsubscribed_topics: NotedTopics,
@@ -75,7 +75,7 @@ impl Dialled {
 
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
     /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while the
-    /// pipe is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame
+    /// pipe is full, and once it is accepted, the payload is too. A pipe that ends in between takes its topic frame
     /// with it, and one that appears in between gets nothing of this message. So the hub never sees half a message.
     fn send(&mut self, message: &WireMessage) -> bool {
         // Both frames are made before one is sent.

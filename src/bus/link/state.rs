@@ -14,7 +14,7 @@ const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 /// attempt at once, except after a protocol error: then it forgets the endpoint.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the first attempt may take before a status is due. A parent hears of it within a second of the start.
+/// How long the first attempt may take before a status is due. A parent gets it within a second of the start.
 const FIRST_STATUS_AFTER: Duration = Duration::from_millis(750);
 
 /// The pause between two probes of an endpoint that is not connected.

@@ -1,4 +1,4 @@
-//! What a person is told: progress on a terminal, each refusal, and a summary.
+//! What a person sees: progress on a terminal, each refusal, and a summary.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

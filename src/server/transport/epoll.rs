@@ -60,7 +60,7 @@ impl Stream for EpollStream {
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
-        // The reactor may not have told yet what has arrived, so it is not asked.
+        // The reactor may not know yet what has arrived, so it is not asked.
         let read = receive(self, into);
         let more = read.as_ref().is_ok_and(|bytes| *bytes == room);
         if !more {

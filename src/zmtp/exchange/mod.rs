@@ -31,7 +31,8 @@ const BATCH_ENTRIES: usize = 4_096;
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
-/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Others wait so long.
+/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. Who is not written to
+/// waits for it.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
 
 /// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
