@@ -10,7 +10,7 @@ use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
-use crate::gateway::request_log::{log_unknown_topics, shown_topic};
+use crate::gateway::request_log::log_unknown_topics;
 use crate::gateway::signals::Signals;
 use crate::http::context::HttpCounters;
 use crate::server::counters::WorkerCounters;
@@ -18,6 +18,7 @@ use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
 use crate::sys::log::{log, warning};
 use crate::sys::timed_join::on_thread;
+use crate::zmtp::shown_topic;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);

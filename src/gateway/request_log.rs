@@ -17,13 +17,10 @@ use crate::sync::counting::Counted;
 use crate::sys::log::{LOG_PAUSE, log};
 use crate::sys::or_never;
 use crate::tls::session::HandshakeFailure;
-use crate::zmtp::NotedTopics;
+use crate::zmtp::{NotedTopics, shown_topic};
 
 /// The shortest time between two looks at the counters, whatever clients do.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-
-/// Bytes of a topic that are logged: a known topic has at most 27.
-const SHOWN_BYTES: usize = 100;
 
 /// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first
 /// of a kind, and then one each [`LOG_PAUSE`] with their number.
@@ -127,13 +124,6 @@ pub(super) fn log_unknown_topics() -> TopicSink {
 fn topic_line(topic: &str) -> String {
     let near = nearest(topic).map(|near| format!("; the nearest known topic is \"{near}\""));
     format!("the topic \"{}\" is not known{}", shown_topic(topic), near.unwrap_or_default())
-}
-
-/// Returns a topic as the log shows it: escaped and cut.
-pub(super) fn shown_topic(topic: &str) -> String {
-    let end = topic.floor_char_boundary(SHOWN_BYTES);
-    let cut = if end < topic.len() { "…" } else { "" };
-    format!("{}{cut}", topic.get(..end).unwrap_or_default().escape_debug())
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! a fault where they are not ZMTP 3 with the mechanism NULL, before a byte counts as a message or a subscription, and
 //! drops what is beyond the bounds. The [`Exchange`] keeps what waits for whom.
 //!
-//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `subscriptions`, `place_set`,
-//! `log`, `noted_topics`, `exchange`.
+//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `noted_topics`, `place_set`,
+//! `subscriptions`, `log`, `exchange`.
 
 mod exchange;
 mod log;
@@ -20,7 +20,7 @@ mod wire_message;
 
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
 pub use log::{Freed, Origin};
-pub use noted_topics::NotedTopics;
+pub use noted_topics::{NotedTopics, shown_topic};
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
 pub use session::{PeerEvent, PeerSession, read_subscription};

@@ -1,6 +1,16 @@
-//! Topics that are told to a person, each once.
+//! Topics in the log: which ones it names, each once, and how.
 
 use std::collections::HashSet;
+
+/// Bytes of a topic that the log shows: a known topic has at most 27.
+const SHOWN_BYTES: usize = 100;
+
+/// Returns a topic, or the beginning of some, as the log shows it: escaped and cut.
+pub fn shown_topic(topic: &str) -> String {
+    let end = topic.floor_char_boundary(SHOWN_BYTES);
+    let cut = if end < topic.len() { "…" } else { "" };
+    format!("{}{cut}", topic.get(..end).unwrap_or_default().escape_debug())
+}
 
 /// Whoever sends more different ones does it on purpose.
 const NOTED: usize = 256;

@@ -14,6 +14,7 @@ use std::{fmt, iter};
 
 use slab::Slab;
 
+use super::noted_topics::shown_topic;
 use super::place_set::PlaceSet;
 use crate::terms::limits::MAX_TOPIC_BYTES;
 
@@ -24,9 +25,8 @@ pub const CONNECTION_PREFIXES: usize = 4_800;
 /// each does not count. Prefixes of the greatest length take some 25 MB.
 pub const SHARED_PREFIXES: usize = 4 * CONNECTION_PREFIXES;
 
-/// The most prefixes that the log shows, and the most characters of each.
+/// The most prefixes that the log shows.
 const SHOWN_PREFIXES: usize = 20;
-const SHOWN_CHARS: usize = 64;
 
 type NodeNumber = u32;
 
@@ -292,11 +292,8 @@ impl fmt::Display for Subscriptions {
         let total = self.prefixes();
         write!(f, "{total}")?;
         for (number, prefix) in self.first(SHOWN_PREFIXES).iter().enumerate() {
-            let prefix = String::from_utf8_lossy(prefix);
-            let shown: String = prefix.chars().take(SHOWN_CHARS).collect();
-            let cut = if shown.len() < prefix.len() { "…" } else { "" };
             let separator = if number == 0 { ": " } else { ", " };
-            write!(f, "{separator}\"{}{cut}\"", shown.escape_debug())?;
+            write!(f, "{separator}\"{}\"", shown_topic(&String::from_utf8_lossy(prefix)))?;
         }
         if total > SHOWN_PREFIXES {
             write!(f, ", and {} more", total - SHOWN_PREFIXES)?;

@@ -78,8 +78,7 @@ fn shown(prefixes: &[&str]) -> String {
 
 #[test]
 fn the_log_is_bounded_and_escaped() {
-    let long = "é".repeat(SHOWN_CHARS + 1);
-    let cut = "é".repeat(SHOWN_CHARS);
+    let (long, cut) = ("é".repeat(51), "é".repeat(50));
     assert_eq!(shown(&["", "a\n\x1b\"", &long]), format!(r#"3: "", "a\n\u{{1b}}\"", "{cut}…""#));
 
     let names: Vec<_> = (0..SHOWN_PREFIXES + 5).map(|number| number.to_string()).collect();
