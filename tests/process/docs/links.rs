@@ -77,7 +77,8 @@ fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operat
     let page = Document::read("docs/operations.md").text;
     assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
     let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
-    assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
+    let lines = ["ExecStart=/usr/bin/adapter-gateway serve", "RestartSec=5", "ConfigurationDirectoryMode=0700"];
+    assert!(lines.iter().all(|line| unit.lines().any(|of_unit| of_unit == *line)), "the documents rely on {lines:?}");
 }
 
 /// Returns the file that a page links to, which is the page itself if the link names none.
