@@ -7,7 +7,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::listen_address::ListenAddress;
-use super::values::{Colour, count, origin, seconds, seconds_or_never};
+use super::values::{Colour, count, origin, path, seconds, seconds_or_never};
 use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::sys::Io;
@@ -76,7 +76,7 @@ pub const SERVE_GROUPS: [(&str, &str); 3] =
 pub struct ServeArguments {
     /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME,
     /// or in ~/.config)
-    #[argh(option, arg_name = "path")]
+    #[argh(option, arg_name = "path", from_str_fn(path))]
     pub settings: Option<PathBuf>,
     /// Where to listen. Port 0 is any free port.
     #[argh(
@@ -134,13 +134,13 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
     pub vocabulary: Vocabulary,
     /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
-    #[argh(option, arg_name = "pem")]
+    #[argh(option, arg_name = "pem", from_str_fn(path))]
     pub tls_cert: Option<PathBuf>,
     /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
-    #[argh(option, arg_name = "pem")]
+    #[argh(option, arg_name = "pem", from_str_fn(path))]
     pub tls_key: Option<PathBuf>,
     /// directory of the self-signed certificate and its key (default: that of the settings file)
-    #[argh(option, arg_name = "dir")]
+    #[argh(option, arg_name = "dir", from_str_fn(path))]
     pub cert_dir: Option<PathBuf>,
     /// one more name or address in the self-signed certificate, repeatable; the certificate is made anew if it is
     /// missing there (default: localhost, 127.0.0.1 and ::1)
@@ -262,13 +262,13 @@ pub struct SendArguments {
     #[argh(positional, arg_name = "topic payload")]
     pub message: Vec<String>,
     /// user settings file with the token, the certificate of the gateway beside it (default: that of `serve`)
-    #[argh(option, arg_name = "path")]
+    #[argh(option, arg_name = "path", from_str_fn(path))]
     pub settings: Option<PathBuf>,
     /// URL of the gateway (default: https://localhost:12358)
     #[argh(option, arg_name = "url")]
     pub url: Option<String>,
     /// path of the gateway's Unix socket, in the place of a URL
-    #[argh(option, arg_name = "path")]
+    #[argh(option, arg_name = "path", from_str_fn(path))]
     pub unix: Option<PathBuf>,
     /// go on behind a line that is refused or in doubt
     #[argh(switch)]
@@ -281,7 +281,7 @@ pub struct SendArguments {
 #[argh(subcommand, name = "enable")]
 pub struct EnableArguments {
     /// user settings file, which is made if it is missing (default: that of `serve`)
-    #[argh(option, arg_name = "path")]
+    #[argh(option, arg_name = "path", from_str_fn(path))]
     pub settings: Option<PathBuf>,
 }
 
@@ -290,6 +290,6 @@ pub struct EnableArguments {
 #[argh(subcommand, name = "disable")]
 pub struct DisableArguments {
     /// user settings file (default: that of `serve`)
-    #[argh(option, arg_name = "path")]
+    #[argh(option, arg_name = "path", from_str_fn(path))]
     pub settings: Option<PathBuf>,
 }

@@ -93,12 +93,13 @@ fn is_host_name(text: &str) -> bool {
         && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
 }
 
-/// Returns whether this is an address of IPv6 with the name of its interface, in brackets.
+/// Returns whether this is an address of IPv6 with the name of its interface, in brackets. Only a link-local address
+/// has one (RFC 4007 §11).
 fn has_zone(text: &str) -> bool {
     let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     inside.and_then(|text| text.split_once('%')).is_some_and(|(address, zone)| {
         let is_name = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_graphic() && byte != b']');
-        address.parse::<Ipv6Addr>().is_ok() && is_name
+        address.parse::<Ipv6Addr>().is_ok_and(|it| it.is_unicast_link_local()) && is_name
     })
 }
 
@@ -165,6 +166,7 @@ mod tests {
             "::1:80",
             "[localhost]:80",
             "[localhost%eth0]:80",
+            "[::1%lo]:80",
             "[fe80::1%]:80",
             "[fe80::1%e]]:80",
             "[fe80::1%e th]:80",

@@ -9,7 +9,7 @@ mod values;
 
 use std::ffi::OsString;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FlagInfoKind, FromArgs};
 
 pub use self::arguments::{
     Arguments, Command, DEFAULT_PORT, DemoArguments, DisableArguments, EnableArguments, ListenArguments, SERVE_GROUPS,
@@ -29,20 +29,22 @@ pub enum EarlyExit {
 }
 
 impl Arguments {
-    /// Parses the arguments without the program's name. `--option=value` means `--option value`, unless it stands behind
-    /// `--`; `-h`, alone or right after the command, means `--help`, and `-V` alone `--version`.
+    /// Parses the arguments without the program's name. `--option=value` means `--option value`, and `-h` means
+    /// `--help`, unless it stands behind `--` or is a value; `-V` alone means `--version`.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
         let options_end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-        let words = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
-            Some((option, value)) if at < options_end && option.starts_with("--") => vec![option, value],
-            // Behind these two words, `-h` may be the value of an option.
-            _ if at < 2 && word == "-h" => vec!["--help"],
+        let flags: Vec<_> = Self::get_args_info().commands.into_iter().flat_map(|it| it.command.flags).collect();
+        let takes_value = |option: &str| flags.iter().any(|it| it.long == option && it.kind != FlagInfoKind::Switch);
+        let is_value = |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|it| takes_value(it));
+        let split = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
+            Some((option, value)) if at < options_end && takes_value(option) && !is_value(at) => vec![option, value],
+            _ if at < options_end && word == "-h" && !is_value(at) => vec!["--help"],
             _ if at == 0 && word == "-V" => vec!["--version"],
             _ => vec![word.as_str()],
         });
-        let words: Vec<&str> = words.collect();
+        let words: Vec<&str> = split.collect();
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => EarlyExit::Help(grouped(early.output)),
             Err(()) => EarlyExit::Usage(format!("{}; see --help", early.output.trim_end().trim_end_matches('.'))),

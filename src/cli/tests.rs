@@ -78,6 +78,20 @@ fn a_value_may_follow_an_equals_sign() {
 }
 
 #[test]
+fn a_value_may_look_like_an_option_with_a_value() {
+    let Ok(Command::Listen(listen)) = parse("listen --topic --a=b --topic=--count=c --count=7") else { panic!() };
+    assert_eq!((listen.topic.as_slice(), listen.count), (&["--a=b", "--count=c"].map(String::from)[..], Some(7)));
+}
+
+#[test]
+fn an_empty_path_is_refused() {
+    for option in ["serve --settings=", "serve --tls-key=", "send --unix=", "enable --settings="] {
+        let Err(EarlyExit::Usage(fault)) = parse(option) else { panic!("{option}") };
+        assert!(fault.contains("an empty path"), "{fault}");
+    }
+}
+
+#[test]
 fn words_that_are_no_options_are_a_message() {
     let Ok(Command::Send(send)) = parse("send --keep-going a/b {\"c\":1} --url=http://h") else { panic!() };
     assert_eq!(
@@ -171,9 +185,18 @@ fn an_origin_is_taken_as_browsers_send_it() {
 
 #[test]
 fn help_and_version_are_not_usage_errors() {
-    for line in
-        ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "send --help", "--version", "-V"]
-    {
+    for line in [
+        "--help",
+        "-h",
+        "serve --help",
+        "serve -h",
+        "serve --plain -h",
+        "demo --help",
+        "listen --help",
+        "send --help",
+        "--version",
+        "-V",
+    ] {
         assert!(matches!(parse(line), Err(EarlyExit::Help(_))), "{line}");
     }
 }

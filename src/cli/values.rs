@@ -1,6 +1,7 @@
 //! What an option takes: how a word becomes a number, a time, an origin or a choice.
 
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ pub(super) fn seconds_or_never(text: &str) -> Result<Duration, String> {
         return Ok(Duration::MAX);
     }
     seconds(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400".into())
+}
+
+/// Returns a path. An empty one is what a variable of a shell leaves that is not set.
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("an empty path".into()) } else { Ok(text.into()) }
 }
 
 /// Returns a value of `--allow-origin`, which has the form in which browsers send it (RFC 6454 §6.2).

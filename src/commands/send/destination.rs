@@ -107,10 +107,14 @@ impl Destination {
         if address.port == 0 {
             return Err(NO_ADDRESS);
         }
-        let host = without_zone(&address.host).trim_matches(['[', ']']).to_owned();
+        let host = without_zone(&address.host);
+        let host = match host.trim_matches(['[', ']']) {
+            "0.0.0.0" | "::" => "localhost", // it leads to this computer, and no certificate names it
+            host => host,
+        };
         Ok(Self {
             address: Address::Tcp(address),
-            tls_name: Some(host).filter(|_| scheme == "https"),
+            tls_name: Some(host.to_owned()).filter(|_| scheme == "https"),
             name: format!("{scheme}://{authority}"),
             settings,
             target: if matches!(path, "" | "/") { ENDPOINT } else { path }.into(),
@@ -381,12 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_host_field_nor_certificate_has_a_zone() {
+    fn the_certificate_has_no_zone_and_names_this_computer() {
         for (url, authority, name) in [
             ("https://[fe80::1%2]:5", "[fe80::1]:5", "fe80::1"),
             ("https://[fe80::1%eth0]:5", "[fe80::1]:5", "fe80::1"),
             ("https://[fe80::1%eth0]", "[fe80::1]", "fe80::1"),
             ("https://[::1]:5", "[::1]:5", "::1"),
+            ("https://0.0.0.0:5", "0.0.0.0:5", "localhost"),
+            ("https://[::]:5", "[::]:5", "localhost"),
             ("https://h:5", "h:5", "h"),
         ] {
             let destination = Destination::of_url(url, PathBuf::new()).unwrap();
