@@ -56,15 +56,15 @@ impl<'t> BytePlaces<'t> {
         }
         // What both begin with needs no edit, and many words begin alike.
         let both = self.text.bytes().zip(word.bytes());
-        let shared_bytes = both.take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count();
-        let (mut edits, word_bytes) = (self.text.len() - shared_bytes, word.len() - shared_bytes);
+        let common_bytes = both.take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count();
+        let (mut edits, word_bytes) = (self.text.len() - common_bytes, word.len() - common_bytes);
         let Some(last_place) = edits.checked_sub(1) else { return Some(word_bytes) };
         let last = 1_u64 << last_place;
         let (mut more, mut less) = (u64::MAX, 0_u64);
         let (mut same_as_diagonal, mut equal_before) = (0_u64, 0_u64);
-        for (left, byte) in (0..word_bytes).rev().zip(word.bytes().skip(shared_bytes)) {
+        for (left, byte) in (0..word_bytes).rev().zip(word.bytes().skip(common_bytes)) {
             let places = self.of_byte.get(usize::from(byte.to_ascii_lowercase())).copied().unwrap_or_default();
-            let equal = places >> shared_bytes;
+            let equal = places >> common_bytes;
             let exchanged = ((!same_as_diagonal & equal) << 1) & equal_before;
             same_as_diagonal = ((equal & more).wrapping_add(more) ^ more) | equal | less | exchanged;
             let more_than_left = less | !(same_as_diagonal | more);

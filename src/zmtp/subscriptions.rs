@@ -237,8 +237,8 @@ impl Subscriptions {
     fn split<'a>(&mut self, lower: NodeNumber, label: &'a [u8]) -> (NodeNumber, &'a [u8]) {
         let number = self.nodes.vacant_key() as NodeNumber;
         let Some(node) = self.nodes.get_mut(lower as usize) else { return (lower, &[]) };
-        let shared_bytes = node.label.iter().zip(label).take_while(|(ours, theirs)| ours == theirs).count();
-        let (upper_label, lower_edge) = node.label.split_at(shared_bytes);
+        let common_bytes = node.label.iter().zip(label).take_while(|(ours, theirs)| ours == theirs).count();
+        let (upper_label, lower_edge) = node.label.split_at(common_bytes);
         let Some((byte, lower_label)) = lower_edge.split_first() else {
             debug_assert!(false, "the path to a prefix goes on where it has the whole label");
             return (lower, &[]);
@@ -249,7 +249,7 @@ impl Subscriptions {
         (node.parent, node.byte, node.label) = (number, *byte, lower_label.into());
         self.set_child(upper.parent, upper.byte, number);
         self.nodes.insert(upper);
-        (number, label.get(shared_bytes..).unwrap_or_default())
+        (number, label.get(common_bytes..).unwrap_or_default())
     }
 
     /// Joins the edges above and below a node that stands for no prefix and has one child.

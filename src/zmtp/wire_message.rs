@@ -13,14 +13,14 @@ const OVERHEAD_BYTES: usize = 256;
 /// A message in the frames of ZMTP.
 #[derive(Clone, Debug)]
 pub struct WireMessage {
-    /// The frame of the topic, the head of the payload's frame, and the payload unless it is shared.
+    /// The frame of the topic, the head of the payload's frame, and the payload unless its buffer is kept.
     own: Vec<u8>,
     /// Where the topic lies in `own`.
     topic: Range<usize>,
     /// Where the payload begins in `own`.
     payload_at: usize,
     /// The payload in the buffer of somebody else.
-    shared: Option<(Arc<Vec<u8>>, Range<usize>)>,
+    kept: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl WireMessage {
@@ -37,7 +37,7 @@ impl WireMessage {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let payload_bytes = buffer.get(part.clone())?.len();
         let mut message = Self::with_head(topic, payload_bytes, 0)?;
-        message.shared = Some((Arc::clone(buffer), part));
+        message.kept = Some((Arc::clone(buffer), part));
         Some(message)
     }
 
@@ -51,7 +51,7 @@ impl WireMessage {
         let topic = topic_at..own.len();
         put_frame_head(&mut own, false, payload_bytes);
         let payload_at = own.len();
-        Some(Self { own, topic, payload_at, shared: None })
+        Some(Self { own, topic, payload_at, kept: None })
     }
 
     /// Returns the topic.
@@ -61,20 +61,20 @@ impl WireMessage {
 
     /// Returns the payload.
     pub fn payload(&self) -> &[u8] {
-        match &self.shared {
-            Some(_) => self.shared_bytes(),
+        match &self.kept {
+            Some(_) => self.kept_bytes(),
             None => self.own.get(self.payload_at..).unwrap_or_default(),
         }
     }
 
     /// Returns the buffer that the payload lies in, and where, if it was not copied.
-    pub fn shared_payload(&self) -> Option<(&Arc<Vec<u8>>, Range<usize>)> {
-        self.shared.as_ref().map(|(buffer, part)| (buffer, part.clone()))
+    pub fn kept_payload(&self) -> Option<(&Arc<Vec<u8>>, Range<usize>)> {
+        self.kept.as_ref().map(|(buffer, part)| (buffer, part.clone()))
     }
 
-    /// Returns the bytes that a peer is sent, in two parts. The second one is empty unless the payload is shared.
+    /// Returns the bytes that a peer is sent, in two parts: the second one is the payload whose buffer is kept, or empty.
     pub fn wire(&self) -> [&[u8]; 2] {
-        [&self.own, self.shared_bytes()]
+        [&self.own, self.kept_bytes()]
     }
 
     /// Returns the number of these bytes.
@@ -85,15 +85,15 @@ impl WireMessage {
     /// Returns what the message counts against a bound, in bytes: its topic, its payload or the whole buffer that the
     /// payload lies in, and its overhead.
     pub fn weight_bytes(&self) -> usize {
-        let payload_bytes = match &self.shared {
+        let payload_bytes = match &self.kept {
             Some((buffer, _)) => buffer.capacity(),
             None => self.own.len() - self.payload_at,
         };
         self.topic.len() + payload_bytes + OVERHEAD_BYTES
     }
 
-    fn shared_bytes(&self) -> &[u8] {
-        self.shared.as_ref().and_then(|(buffer, part)| buffer.get(part.clone())).unwrap_or_default()
+    fn kept_bytes(&self) -> &[u8] {
+        self.kept.as_ref().and_then(|(buffer, part)| buffer.get(part.clone())).unwrap_or_default()
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_payload_is_not_copied_and_lives_as_long_as_the_message() {
+    fn a_kept_payload_is_not_copied_and_lives_as_long_as_the_message() {
         let mut buffer = Vec::with_capacity(12_000);
         buffer.extend((0..=255).cycle().take(10_000));
         let buffer = Arc::new(buffer);

@@ -80,7 +80,7 @@ impl Dialled {
     fn send(&mut self, message: &WireMessage) -> bool {
         // Both frames are made before one is sent.
         let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
-        let payload = match message.shared_payload() {
+        let payload = match message.kept_payload() {
             Some((buffer, part)) => Frame::part_of(buffer, part),
             None => Frame::copy_of(message.payload()),
         };
