@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::digits;
 use crate::commands::print::one_line;
+use crate::http::h1::fields::list_members;
 
 /// The most requests that wait for their answers, and the most bytes of lines that are held. One line may be longer.
 const IN_FLIGHT: usize = 64;
@@ -142,9 +143,8 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
-    let mut answer =
-        Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, ..Answer::default() };
-    let (mut length, mut content_type) = (None, &b""[..]);
+    let mut answer = Answer { status, retry_after_s: RETRY_AFTER_S, ..Answer::default() };
+    let (mut length, mut content_type, mut stays_open) = (None, &b""[..], head.version == Some(1));
     let number = |value| str::from_utf8(value).ok().and_then(digits::<u64>);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -153,14 +153,15 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(AnswerFault);
         } else if field.name.eq_ignore_ascii_case("connection") {
-            let mut options = field.value.split(|byte| *byte == b',');
-            answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+            let has = |option: &[u8]| list_members(field.value).any(|it| it.eq_ignore_ascii_case(option));
+            (answer.closes, stays_open) = (answer.closes || has(b"close"), stays_open || has(b"keep-alive"));
         } else if field.name.eq_ignore_ascii_case("retry-after") {
             answer.retry_after_s = number(field.value).unwrap_or_default().clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
         } else if field.name.eq_ignore_ascii_case("content-type") {
             content_type = field.value;
         }
     }
+    answer.closes |= !stays_open;
     let end = match (status, length) {
         // Nobody asked for another protocol (RFC 9110 §15.2.2), and the gateway neither redirects nor has another 2xx.
         (101 | 201..=399, _) => return Err(AnswerFault),

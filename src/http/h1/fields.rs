@@ -238,7 +238,7 @@ fn is_utf8(value: &[u8]) -> bool {
 }
 
 /// Returns the members of a list (RFC 9110 §5.6.1.2), of which empty ones are ignored.
-fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 

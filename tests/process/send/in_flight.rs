@@ -151,11 +151,16 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     assert!(stderr.ends_with("error: 1 line refused, 2 in doubt\n"), "{stderr}");
 }
 
-/// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection.
+/// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection. An answer of
+/// HTTP/1.0 says so unless it has `keep-alive` (§9.3); what follows that one was read, and a second time would be twice.
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
-    let closing = String::from_utf8_lossy(TAKEN).replacen("\r\n", "\r\nConnection: close\r\n", 1).into_bytes();
-    Server::start().play(10, &[], &[&[(1..11, closing)], &[(2..11, TAKEN.repeat(9))]], 0);
+    let as_in = |start| String::from_utf8_lossy(TAKEN).replacen("HTTP/1.1 200 OK\r\n", start, 1).into_bytes();
+    for closing in ["HTTP/1.1 200 OK\r\nConnection: close\r\n", "HTTP/1.0 200 OK\r\n"].map(as_in) {
+        Server::start().play(10, &[], &[&[(1..11, closing)], &[(2..11, TAKEN.repeat(9))]], 0);
+    }
+    let kept = as_in("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n");
+    Server::start().play(10, &[], &[&[(1..11, kept.repeat(10))]], 0);
 }
 
 #[test]
