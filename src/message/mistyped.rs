@@ -7,8 +7,8 @@ const CHARACTERS_PER_EDIT: usize = 3;
 const TEXT_BYTES: usize = 64;
 
 /// Returns the word that the fewest edits make of `text`, and the first of several such; `None` if it takes more than
-/// `most_edits`, or too many for the length of the text. An edit inserts, removes or replaces a byte, or exchanges two that
-/// are side by side. Upper and lower case count as equal.
+/// `most_edits`, or too many for the length of the text. An edit inserts, removes or replaces a byte, or exchanges two
+/// that are side by side. Upper and lower case count as equal.
 ///
 /// A client decides on the text, so this costs little: some instructions for each byte of a word of about its length.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>, most_edits: usize) -> Option<&'w str> {

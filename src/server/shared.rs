@@ -23,7 +23,7 @@ pub struct Mode {
     pub opened: Option<Opened>,
     /// Whether connections of inherited sockets are accepted too.
     pub accepts_inherited: bool,
-    /// When the REST API was last switched off, or the drain began: the time of connections that are to end counts from it.
+    /// When the REST API was last switched off, or the drain began. The time of connections that are to end begins then.
     pub ending_since: Instant,
     /// When connections are cut off, once the workers drain: what has come into the sockets is accepted, until nothing
     /// waits there, the requests in flight are served, and a worker ends when its connections have.

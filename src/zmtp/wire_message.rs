@@ -72,7 +72,7 @@ impl WireMessage {
         self.kept.as_ref().map(|(buffer, part)| (buffer, part.clone()))
     }
 
-    /// Returns the bytes that a peer is sent, in two parts: the second one is the payload whose buffer is kept, or empty.
+    /// Returns the bytes that a peer is sent, in two parts: the second one is the payload if its buffer is kept.
     pub fn wire(&self) -> [&[u8]; 2] {
         [&self.own, self.kept_bytes()]
     }

@@ -1,0 +1,85 @@
+use super::*;
+
+#[test]
+fn tcp_and_ipc_addresses_are_kept_as_they_were_written() {
+    for good in [
+        "tcp://127.0.0.1:16130",
+        "tcp://hub.local:1",
+        "tcp://[::1]:16130",
+        "tcp://*:*",
+        "tcp://127.0.0.1:0",
+        "ipc:///run/hub",
+        "ipc://@abstract",
+    ] {
+        assert_eq!(good.parse::<Endpoint>().unwrap().as_str(), good);
+    }
+}
+
+#[test]
+fn each_malformed_address_has_its_error() {
+    const TRANSPORT: &str = "an endpoint starts with tcp:// or ipc://";
+    const HOST: &str = "no usable host before the port";
+    const PORT: &str = "a tcp endpoint ends in :PORT, 0 to 65535";
+    const PATH: &str = "an ipc path has 1 to 107 bytes and no control characters";
+    for (bad, why) in [
+        ("", TRANSPORT),
+        ("inproc://x", TRANSPORT),
+        ("127.0.0.1:1", TRANSPORT),
+        ("tcp://:1", HOST),
+        ("tcp://::1:1", HOST),
+        ("tcp://[::1:1", HOST),
+        ("tcp://::1]:1", HOST),
+        ("tcp://a;b:1", HOST),
+        ("tcp://a\0:1", HOST),
+        ("tcp://host", PORT),
+        ("tcp://host:", PORT),
+        ("tcp://host:+5", PORT),
+        ("tcp://host:65536", PORT),
+        ("tcp://host:1/x", PORT),
+        ("ipc://", PATH),
+        ("ipc:///a\0b", PATH),
+    ] {
+        assert_eq!(bad.parse::<Endpoint>().unwrap_err().to_string(), why, "{bad}");
+    }
+    let ipc = |bytes| format!("ipc://{}", "x".repeat(bytes)).parse::<Endpoint>();
+    assert!(ipc(IPC_PATH_MAX).is_ok());
+    assert_eq!(ipc(IPC_PATH_MAX + 1).unwrap_err().to_string(), PATH);
+}
+
+#[test]
+fn a_wildcard_cannot_be_connected_to() {
+    for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "tcp://1.2.3.4:00", "tcp://[::1]:000", "ipc://*"] {
+        let endpoint = wild.parse::<Endpoint>().unwrap();
+        let fault = endpoint.connectable().unwrap_err().to_string();
+        assert_eq!(fault, "a wildcard can be bound, not connected to", "{wild}");
+    }
+    for plain in ["tcp://1.2.3.4:5", "tcp://1.2.3.4:010", "tcp://1.2.3.4:10"] {
+        assert!(plain.parse::<Endpoint>().unwrap().connectable().is_ok(), "{plain}");
+    }
+}
+
+#[test]
+fn a_name_is_told_from_an_address() {
+    for (text, expected, is_named) in [
+        ("tcp://127.0.0.1:1", Some("127.0.0.1:1"), false),
+        ("tcp://[::1]:16130", Some("[::1]:16130"), false),
+        ("tcp://[fe80::1%eth0]:1", Some("[fe80::1]:1"), true),
+        ("tcp://localhost:1", None, true),
+        ("tcp://[localhost]:1", None, true),
+        ("tcp://[127.0.0.1]:1", None, true),
+    ] {
+        let endpoint = text.parse::<Endpoint>().unwrap();
+        assert_eq!(endpoint.numeric(), expected.map(|address| address.parse().unwrap()), "{text}");
+        assert_eq!(endpoint.is_named(), is_named, "{text}");
+    }
+    let ipc = "ipc:///run/hub".parse::<Endpoint>().unwrap();
+    assert_eq!((ipc.numeric(), ipc.is_named()), (None, false));
+    let address = "[fe80::1%7]:5".parse().unwrap();
+    assert_eq!(Endpoint::at(address).as_str(), "tcp://[fe80::1%7]:5");
+}
+
+#[test]
+fn only_bracketed_hosts_are_ipv6() {
+    assert!("tcp://[::1]:1".parse::<Endpoint>().unwrap().is_ipv6());
+    assert!(!"tcp://localhost:1".parse::<Endpoint>().unwrap().is_ipv6());
+}

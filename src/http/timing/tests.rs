@@ -1,0 +1,96 @@
+use std::convert::Infallible;
+
+use super::*;
+
+const TIMEOUTS: Timeouts = Timeouts { head: s(10.0), body: s(30.0), idle: s(75.0) };
+
+const fn s(seconds: f64) -> Duration {
+    Duration::from_millis((seconds * 1_000.0) as u64)
+}
+
+fn position(requests: u32, waiting: Waiting) -> Position {
+    Position { waiting, requests, is_within_record: false, is_inherited: false, ending: None }
+}
+
+fn step(timing: &mut Timing, at: Position, now: Duration, has_unread: bool) -> Step {
+    let Ok(step) = timing.step(at, &TIMEOUTS, now, || Ok::<_, Infallible>(has_unread));
+    step
+}
+
+/// Every position at every time: within each grace, behind it, at the deadline, and after a pause.
+#[test]
+fn each_position_has_its_step_at_each_time() {
+    use Waiting::{Body, Head, Request};
+    let ending = |cut_off: Option<f64>| Some(Ending { since: Duration::ZERO, cut_off: cut_off.map(s) });
+    for (requests, waiting, due) in [(0, Request, 10.0), (1, Request, 75.0), (1, Head, 10.0), (1, Body, 30.0)] {
+        for (ending, is_inherited, grace) in [
+            (None, false, None),
+            (ending(None), false, Some(1.0)),
+            (ending(Some(1_000.0)), false, Some(0.1)),
+            (ending(Some(5.0)), true, Some(if requests == 0 { 2.5 } else { 0.5 })),
+            (ending(Some(0.05)), true, None),
+        ] {
+            for is_within_record in [false, true] {
+                let at = Position { ending, is_inherited, is_within_record, ..position(requests, waiting) };
+                // A client that may have begun a request is in it.
+                let grace = grace.filter(|_| waiting == Request && !is_within_record);
+                let due = if ending.is_some() && is_within_record && waiting == Request { 10.0 } else { due };
+                let late = if grace.is_some() { Step::Close } else { Step::TimeOut };
+                for (now, has_unread, expected) in [
+                    (0.05, false, Step::Wait(s(grace.unwrap_or(due)))),
+                    (3.0, false, if grace.is_some() { Step::Close } else { Step::Wait(s(due)) }),
+                    (3.0, true, if grace.is_some() { Step::Read } else { Step::Wait(s(due)) }),
+                    (due, false, late),
+                    (due, true, Step::Read),
+                    (due + 7.0, true, Step::Wait(s(due + 8.0))),
+                ] {
+                    let mut timing = Timing::default();
+                    step(&mut timing, at, Duration::ZERO, false);
+                    let is_cut_off = ending.and_then(|ending| ending.cut_off).is_some_and(|at| at <= s(now));
+                    let expected = if is_cut_off { Step::CutOff } else { expected };
+                    assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{at:?} {now} {has_unread}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_part_has_one_deadline_however_many_pieces_it_comes_in() {
+    let mut timing = Timing::default();
+    for (at, now, due) in [
+        (position(0, Waiting::Request), 0.0, 10.0),
+        (position(0, Waiting::Head), 4.0, 10.0),
+        (position(0, Waiting::Head), 9.0, 10.0),
+        (position(1, Waiting::Body), 9.0, 39.0),
+        (position(1, Waiting::Body), 38.0, 39.0),
+        (position(1, Waiting::Request), 38.0, 113.0),
+        (position(1, Waiting::Head), 40.0, 50.0),
+        (position(2, Waiting::Request), 41.0, 116.0),
+        (position(3, Waiting::Request), 42.0, 117.0),
+    ] {
+        assert_eq!(step(&mut timing, at, s(now), false), Step::Wait(s(due)), "{at:?}");
+    }
+}
+
+#[test]
+fn what_arrives_after_the_deadline_is_read_for_a_second_and_each_pause_gives_another() {
+    let (mut timing, at) = (Timing::default(), position(1, Waiting::Body));
+    for (now, has_unread, expected) in [
+        (0.0, true, Step::Wait(s(30.0))),
+        (30.1, true, Step::Read),
+        (30.3, true, Step::Read),
+        (30.5, true, Step::Read),
+        // The process is stopped, and again before the client could go on for a second.
+        (35.0, true, Step::Wait(s(36.0))),
+        (38.0, false, Step::Wait(s(39.0))),
+        (39.0, true, Step::Read),
+        (39.2, false, Step::TimeOut),
+        (39.4, true, Step::Read),
+        (39.6, true, Step::Read),
+        (39.8, true, Step::Read),
+        (40.0, true, Step::TimeOut),
+    ] {
+        assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{now}");
+    }
+}
