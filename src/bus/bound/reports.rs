@@ -102,8 +102,8 @@ impl PeerReports {
         let here = &listener.endpoint;
         let why = match excess {
             Excess::Accept(error) => format!(": {error}"),
-            Excess::Place => ": as many peers as it may have are connected".into(),
-            Excess::Handshakes => ", which does not speak: as many as may be are in their handshake".into(),
+            Excess::Place => ": all places for its peers are taken".into(),
+            Excess::Handshakes => ", the oldest of too many connections in their handshake".into(),
             Excess::Stranger(PeerFault::SocketType(kind)) => {
                 let (side, hint) = (listener.peers, listeners.where_fits(kind, listener));
                 warning(format_args!("the bus {does} {who}: a {kind} socket at the {side}' side {here}; {hint}"));
