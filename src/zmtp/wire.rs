@@ -15,6 +15,8 @@ pub enum PeerFault {
     Mechanism(PeerTerm),
     /// The first frame is not `READY`, is too long, or does not name one socket type.
     Handshake,
+    /// The first frame is `ERROR`: the peer refuses the connection (ZAP, spec 27).
+    Refused,
     /// The socket is of this type, which does not fit.
     SocketType(PeerTerm),
     /// A frame has reserved flags, is a divided command, or has a length of more than 63 bits.
@@ -30,6 +32,7 @@ impl fmt::Display for PeerFault {
             Self::Zmtp1 => f.write_str("speaks ZMTP 1, and only ZMTP 3 (ZeroMQ 4) is supported"),
             Self::Zmtp2 => f.write_str("speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
             Self::Mechanism(name) => write!(f, "uses the security mechanism {name}, and only NULL is supported"),
+            Self::Refused => f.write_str("refuses the connection (its ZAP authentication sent an ERROR)"),
             Self::SocketType(kind) => write!(f, "is a ZeroMQ socket of type {kind}, which does not fit"),
             Self::Frame | Self::Command => f.write_str("breaks ZMTP 3, the protocol of ZeroMQ"),
         }
@@ -149,7 +152,8 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
 
 /// Returns the socket type that the body of a READY names.
 pub(super) fn parse_socket_type(body: &[u8]) -> Result<PeerTerm, PeerFault> {
-    let mut rest = body.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
+    let fault = if body.starts_with(b"\x05ERROR") { PeerFault::Refused } else { PeerFault::Handshake };
+    let mut rest = body.strip_prefix(READY).ok_or(fault)?;
     let mut socket_type = None;
     while !rest.is_empty() {
         let (name, value) = take_property(&mut rest).ok_or(PeerFault::Handshake)?;

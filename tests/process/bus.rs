@@ -74,11 +74,13 @@ fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
 #[test]
 fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served() {
     let (_wrong_side, of_wrong_side) = bound_socket(zmq::XPUB, "tcp://127.0.0.1:*");
+    let of_zap = [&handshake("XSUB")[0][..], b"\x04\x0a\x05ERROR\x03400"].concat().leak();
     let reasons = [
         (dead_endpoint(), "refused"),
         (ipc_endpoint(&tempfile::tempdir().unwrap()), "refused"),
         (stranger_at(ANY_PORT, b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak ZMTP 3"),
         (stranger_at(ANY_PORT, b""), "no answer"),
+        (stranger_at(ANY_PORT, of_zap), "refuses the connection"),
         (of_wrong_side, "subscribers' side"),
     ];
     let subscriber = Subscriber::bound();

@@ -34,7 +34,10 @@ fn receive<'b>(session: &mut PeerSession, parts: impl IntoIterator<Item = &'b [u
             event => said.push(text(event)),
         });
         if let Err(fault) = result {
-            said.push(format!("{fault:?}"));
+            said.push(match fault {
+                PeerFault::SocketType(kind) => format!("is {kind}"),
+                fault => format!("{fault:?}"),
+            });
             break;
         }
     }
@@ -65,11 +68,9 @@ fn a_greeting_is_reported_once_when_it_has_arrived_whole() {
     for role in [PUBLISHER, SUBSCRIBER] {
         let (mut session, mut reported) = (PeerSession::new(role, PAYLOAD_BYTES), 0);
         for (at, part) in handshake_of(role).chunks(1).enumerate() {
-            session
-                .receive(part, &mut |event| {
-                    reported += usize::from(matches!(event, PeerEvent::Greeting(of) if of == role))
-                })
-                .unwrap();
+            let mut count =
+                |event: PeerEvent<'_>| reported += usize::from(matches!(event, PeerEvent::Greeting(of) if of == role));
+            session.receive(part, &mut count).unwrap();
             assert_eq!(reported, usize::from(at + 1 >= GREETING_BYTES), "byte {at}");
         }
     }
@@ -211,45 +212,25 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
         body(b"PUB", &[b"\x01X", &(bytes as u32).to_be_bytes()[..], &vec![b'v'; bytes]].concat())
     };
     for (what, ready, publisher, subscriber) in [
-        ("PUB", long(4, &body(b"PUB", b"")), "Ready", r#"SocketType(PeerTerm("PUB"))"#),
-        ("XPUB", long(4, &body(b"XPUB", b"")), "Ready", r#"SocketType(PeerTerm("XPUB"))"#),
-        ("SUB", long(4, &body(b"SUB", b"")), r#"SocketType(PeerTerm("SUB"))"#, "Ready"),
-        ("XSUB", long(4, &body(b"XSUB", b"")), r#"SocketType(PeerTerm("XSUB"))"#, "Ready"),
-        (
-            "DEALER",
-            long(4, &body(b"DEALER", b"")),
-            r#"SocketType(PeerTerm("DEALER"))"#,
-            r#"SocketType(PeerTerm("DEALER"))"#,
-        ),
-        (
-            "identity",
-            long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02id\x05Other\0\0\0\0")),
-            r#"SocketType(PeerTerm("SUB"))"#,
-            "Ready",
-        ),
+        ("PUB", long(4, &body(b"PUB", b"")), "Ready", "is PUB"),
+        ("XPUB", long(4, &body(b"XPUB", b"")), "Ready", "is XPUB"),
+        ("SUB", long(4, &body(b"SUB", b"")), "is SUB", "Ready"),
+        ("XSUB", long(4, &body(b"XSUB", b"")), "is XSUB", "Ready"),
+        ("DEALER", long(4, &body(b"DEALER", b"")), "is DEALER", "is DEALER"),
+        ("identity", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02id\x05Other\0\0\0\0")), "is SUB", "Ready"),
         ("a torn property", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02i")), "Handshake", "Handshake"),
         ("two types", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03SUB")), "Handshake", "Handshake"),
-        (
-            "the same type twice",
-            long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03PUB")),
-            "Ready",
-            r#"SocketType(PeerTerm("PUB"))"#,
-        ),
-        (
-            "another case",
-            b"\x04\x19\x05READY\x0bsocket-TYPE\0\0\0\x03PUB".to_vec(),
-            "Ready",
-            r#"SocketType(PeerTerm("PUB"))"#,
-        ),
+        ("the same type twice", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03PUB")), "Ready", "is PUB"),
+        ("another case", b"\x04\x19\x05READY\x0bsocket-TYPE\0\0\0\x03PUB".to_vec(), "Ready", "is PUB"),
         ("two cases", long(4, &body(b"PUB", b"\x0bsocket-type\0\0\0\x03SUB")), "Handshake", "Handshake"),
         ("a type in another case", long(4, &body(b"pub", b"")), "Handshake", "Handshake"),
         ("an empty type", long(4, &body(b"", b"")), "Handshake", "Handshake"),
         ("no type", b"\x04\x06\x05READY".to_vec(), "Handshake", "Handshake"),
         ("nothing", b"\x04\0".to_vec(), "Handshake", "Handshake"),
-        ("ERROR", b"\x04\x07\x05ERROR\0".to_vec(), "Handshake", "Handshake"),
+        ("ERROR", b"\x04\x0a\x05ERROR\x03400".to_vec(), "Refused", "Refused"),
         ("a PING", b"\x04\x07\x04PING\0\0".to_vec(), "Handshake", "Handshake"),
         ("a subscription", b"\x00\x01".to_vec(), "Handshake", "Handshake"),
-        ("1,024 bytes", long(4, &padded(1_024)), "Ready", r#"SocketType(PeerTerm("PUB"))"#),
+        ("1,024 bytes", long(4, &padded(1_024)), "Ready", "is PUB"),
         ("the head of 1,025 bytes", long(4, &padded(1_025))[..9].to_vec(), "Handshake", "Handshake"),
         ("a reserved flag", b"\x80".to_vec(), "Frame", "Frame"),
     ] {
