@@ -76,10 +76,28 @@ impl Endpoint {
         Some(SocketAddr::new(ip, port.parse().ok()?))
     }
 
+    /// Returns whether both are the same place, as far as that shows without a name server. Every address of this host
+    /// includes that of loopback. A port or a path that the system chooses is another one each time.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|endpoint| {
+            let local = ["localhost", "*", "0.0.0.0", "[*]", "[::]"];
+            local.iter().fold(endpoint.0.to_string(), |url, host| url.replace(&format!("//{host}:"), "//127.0.0.1:"))
+        });
+        one == other && ![":*", ":0", "//*"].iter().any(|chosen| one.ends_with(chosen))
+    }
+
     /// Returns whether the host has to be looked up: a name, or an address with a zone. libzmq as the `zmq-sys` crate
     /// builds it takes a zone by number alone.
     pub(super) fn is_named(&self) -> bool {
         matches!(self.location(), Location::Tcp(address) if address.contains('%') || self.numeric().is_none())
+    }
+
+    /// Returns the endpoint with a source, so that libzmq sets `SO_REUSEADDR`. A port of this host where nobody listens
+    /// may become the dialler's own port, which is then connected to itself (RFC 9293 §3.5). Without the option, no hub
+    /// could bind that port for a minute afterwards (TIME_WAIT).
+    pub(super) fn with_any_source(&self) -> String {
+        let source = if self.is_ipv6() { "tcp://[::]:0;" } else { "tcp://0.0.0.0:0;" };
+        self.0.replacen("tcp://", source, 1)
     }
 
     pub(super) fn location(&self) -> Location<'_> {

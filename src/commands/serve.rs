@@ -91,15 +91,13 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Fai
 /// that is connected to twice, or is the gateway's own hub, would get each message twice.
 fn refuse_repeated_endpoints(BusConfig { connect, bind, hub, .. }: &BusConfig) -> Result<(), Failure> {
     let hub = hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
-        [("--hub-publishers", publishers.as_str()), ("--hub-subscribers", subscribers.as_str())]
+        [("--hub-publishers", publishers), ("--hub-subscribers", subscribers)]
     });
-    let bind = bind.iter().map(|endpoint| ("--bind", endpoint.as_str()));
-    let connect = connect.iter().map(|endpoint| ("--connect", endpoint.as_str()));
-    let mut endpoints: Vec<_> = hub.chain(bind).chain(connect).collect();
-    // Such a port is another one each time.
-    endpoints.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
+    let bind = bind.iter().map(|endpoint| ("--bind", endpoint));
+    let connect = connect.iter().map(|endpoint| ("--connect", endpoint));
+    let endpoints: Vec<_> = hub.chain(bind).chain(connect).collect();
     for (index, (option, url)) in endpoints.iter().enumerate() {
-        if let Some((first, _)) = endpoints.iter().take(index).find(|(_, other)| other == url) {
+        if let Some((first, _)) = endpoints.iter().take(index).find(|(_, other)| other.is_same_as(url)) {
             return Err(Failure::configuration(format_args!("{option} {url}: {first} has this endpoint already")));
         }
     }

@@ -59,6 +59,17 @@ fn a_wildcard_cannot_be_connected_to() {
 }
 
 #[test]
+fn what_is_the_same_place_is_known_without_a_name_server() {
+    let is_same = |one: &str, other: &str| one.parse::<Endpoint>().unwrap().is_same_as(&other.parse().unwrap());
+    let here = ["127.0.0.1", "localhost", "*", "0.0.0.0", "[*]", "[::]"].map(|host| format!("tcp://{host}:5"));
+    assert!(here.iter().all(|one| here.iter().all(|other| is_same(one, other))));
+    for other in ["tcp://127.0.0.1:6", "tcp://127.0.0.2:5", "tcp://[::1]:5", "tcp://hub:5", "ipc:///localhost:5"] {
+        assert!(is_same(other, other) && here.iter().all(|here| !is_same(here, other)), "{other}");
+    }
+    assert!(["tcp://*:*", "tcp://[::1]:0", "ipc://*"].iter().all(|chosen| !is_same(chosen, chosen)));
+}
+
+#[test]
 fn a_name_is_told_from_an_address() {
     for (text, expected, is_named) in [
         ("tcp://127.0.0.1:1", Some("127.0.0.1:1"), false),
@@ -70,16 +81,10 @@ fn a_name_is_told_from_an_address() {
     ] {
         let endpoint = text.parse::<Endpoint>().unwrap();
         assert_eq!(endpoint.numeric(), expected.map(|address| address.parse().unwrap()), "{text}");
-        assert_eq!(endpoint.is_named(), is_named, "{text}");
+        assert_eq!((endpoint.is_named(), endpoint.is_ipv6()), (is_named, text.contains('[')), "{text}");
     }
     let ipc = "ipc:///run/hub".parse::<Endpoint>().unwrap();
     assert_eq!((ipc.numeric(), ipc.is_named()), (None, false));
     let address = "[fe80::1%7]:5".parse().unwrap();
     assert_eq!(Endpoint::at(address).as_str(), "tcp://[fe80::1%7]:5");
-}
-
-#[test]
-fn only_bracketed_hosts_are_ipv6() {
-    assert!("tcp://[::1]:1".parse::<Endpoint>().unwrap().is_ipv6());
-    assert!(!"tcp://localhost:1".parse::<Endpoint>().unwrap().is_ipv6());
 }
