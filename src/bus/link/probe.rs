@@ -78,6 +78,8 @@ fn find_peer(addresses: &[SockAddr], role: SocketRole) -> Result<&SockAddr, NotC
 /// Connects to the address and closes the connection before the end of the handshake.
 fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     let mut socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    // See `Endpoint::with_any_source`.
+    socket.set_reuse_address(true)?;
     socket.connect_timeout(address, CONNECT_TIMEOUT)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;

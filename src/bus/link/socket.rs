@@ -158,11 +158,8 @@ mod tests {
         assert!(!found.keepalive().unwrap());
         keep_alive(connection.as_raw_fd(), peer).unwrap();
         assert!(found.keepalive().unwrap());
-        let timing = (
-            found.tcp_keepalive_time().unwrap(),
-            found.tcp_keepalive_interval().unwrap(),
-            found.tcp_keepalive_retries(),
-        );
-        assert_eq!((timing.0, timing.1, timing.2.unwrap()), (KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES));
+        assert_eq!(found.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(found.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(found.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
     }
 }

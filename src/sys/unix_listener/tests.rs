@@ -3,6 +3,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener as StandardListener, UnixStream};
 use std::thread;
 
+fn temporary_path() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bus");
+    (directory, path)
+}
+
 fn refusal(path: &Path) -> io::ErrorKind {
     let before = identity(path).unwrap();
     let refused = UnixListener::open(path, 10).map(drop).unwrap_err();
@@ -12,8 +18,7 @@ fn refusal(path: &Path) -> io::ErrorKind {
 
 #[test]
 fn only_the_owner_can_connect_and_the_file_is_removed_at_the_end() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     let listener = UnixListener::open(&path, 10).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     UnixStream::connect(&path).unwrap();
@@ -23,8 +28,7 @@ fn only_the_owner_can_connect_and_the_file_is_removed_at_the_end() {
 
 #[test]
 fn a_stale_socket_is_replaced() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     drop(StandardListener::bind(&path).unwrap());
     let _listener = UnixListener::open(&path, 10).unwrap();
     UnixStream::connect(&path).unwrap();
@@ -50,8 +54,7 @@ fn what_is_in_use_or_no_socket_is_refused_and_stays() {
 
 #[test]
 fn a_socket_that_begins_to_listen_late_is_in_use() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     let address = SocketAddrUnix::new(&path).unwrap();
     let late = new_socket().unwrap();
     bind(&late, &address).unwrap();
@@ -64,8 +67,7 @@ fn a_socket_that_begins_to_listen_late_is_in_use() {
 
 #[test]
 fn a_stale_socket_that_another_process_removes_is_gone() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     drop(StandardListener::bind(&path).unwrap());
     let address = SocketAddrUnix::new(&path).unwrap();
     let removed = path.clone();
@@ -76,8 +78,7 @@ fn a_stale_socket_that_another_process_removes_is_gone() {
 
 #[test]
 fn a_listener_whose_backlog_is_full_is_in_use() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     let full = new_socket().unwrap();
     let address = SocketAddrUnix::new(&path).unwrap();
     bind(&full, &address).unwrap();
@@ -89,8 +90,7 @@ fn a_listener_whose_backlog_is_full_is_in_use() {
 
 #[test]
 fn the_file_of_another_listener_is_not_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     let listener = UnixListener::open(&path, 10).unwrap();
     std::fs::remove_file(&path).unwrap();
     let _other = StandardListener::bind(&path).unwrap();
@@ -100,8 +100,7 @@ fn the_file_of_another_listener_is_not_removed() {
 
 #[test]
 fn of_gateways_that_start_together_one_listens() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bus");
+    let (_directory, path) = temporary_path();
     for _ in 0..50 {
         drop(StandardListener::bind(&path).unwrap());
         let open = || {
@@ -130,8 +129,7 @@ fn a_path_is_as_long_as_every_client_can_connect_to() {
 
 #[test]
 fn who_has_connected_before_the_file_is_removed_is_accepted() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("socket");
+    let (_directory, path) = temporary_path();
     let listener = UnixListener::open(&path, 10).unwrap();
     let socket = listener.as_fd().try_clone_to_owned().unwrap();
     let _early = UnixStream::connect(&path).unwrap();

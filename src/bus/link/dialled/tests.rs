@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::bus::endpoint::Endpoint;
 use crate::bus::link::with_context;
+use crate::sys::retry::retry_until;
 use crate::zmtp::GREETING_BYTES;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,11 +106,8 @@ impl Dialler {
 }
 
 fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !happens() {
-        assert!(started.elapsed() < PATIENCE, "did not happen in time: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
+    let attempt = || happens().then_some(()).ok_or("did not happen in time");
+    retry_until(PATIENCE, Duration::from_millis(1), attempt, |_| true).expect(what);
 }
 
 #[test]
@@ -129,6 +127,19 @@ fn the_first_subscription_stands_for_everything_and_a_cancelled_one_changes_noth
     }
     dialler.send("d");
     assert_eq!(hub.next(PATIENCE).as_deref(), Some("d"));
+}
+
+/// A hub may bind a port that the dialler has got for its own side.
+#[test]
+fn a_port_of_the_dialler_can_be_bound_and_what_is_dialled_can_be_dialled_no_more() {
+    for hub in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(hub) = TcpListener::bind(hub) else { continue };
+        let mut dialler = Dialler::to(hub.local_addr().unwrap(), 256);
+        let (_connection, own) = hub.accept().unwrap();
+        TcpListener::bind(own).unwrap();
+        let dialled = dialler.dialled.link.dialled.take().unwrap();
+        dialler.dialled.link.socket.disconnect(&dialled.with_any_source()).unwrap();
+    }
 }
 
 /// As publish/subscribe has it: nobody has subscribed.
