@@ -25,6 +25,7 @@ impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made. The key of one that is kept is
     /// closed if others may use it.
     pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
+        source.make_directory().map_err(Failure::configuration)?;
         let closed = source.close_key();
         let loaded = source.load(SystemTime::now());
         // The key of a new certificate is another one.

@@ -76,6 +76,14 @@ impl CertificateSource {
         }
     }
 
+    /// Makes the directory of a self-signed pair where it is absent. Who loads the pair later does not: whoever has moved
+    /// the directory away may be about to put another one in its place.
+    pub fn make_directory(&self) -> Result<(), CertificateError> {
+        let Self::SelfSigned { directory, .. } = self else { return Ok(()) };
+        let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory);
+        made.map_err(CertificateError::unwritable(directory))
+    }
+
     /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. It is
     /// `None` where that has no effect.
     pub fn close_key(&self) -> Option<String> {
@@ -101,7 +109,7 @@ fn pair_in(directory: &Path) -> [PathBuf; 2] {
     [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
 }
 
-/// Loads the pair of a directory. Makes a new one where there is none, where it cannot be used (a file is missing or
+/// Loads the pair of a directory, which exists. Makes a new one where there is none, where it cannot be used (a file is missing or
 /// damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing), or where it
 /// ends within 30 days. A new pair has the names of the last one too, so that two gateways with one directory do not
 /// replace each other's pair again and again. If no pair can be made, the last one is loaded as long as it is valid.
@@ -116,8 +124,6 @@ pub(super) fn load_self_signed(
     if let Found::Usable(loaded) = find(directory, &wanted, now)? {
         return Ok(loaded);
     }
-    let unwritable = CertificateError::unwritable(directory);
-    DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory).map_err(unwritable)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
     let lock = lock_directory(directory);
     // Another gateway may have made a pair before the lock was free.

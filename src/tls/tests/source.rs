@@ -27,6 +27,7 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     let directory = root.path().join("a/b");
     let source = CertificateSource::beside(&directory.join("user_settings.py"), Vec::new());
     let now = SystemTime::now();
+    source.make_directory().unwrap();
     let made = source.load(now).unwrap();
     assert_eq!(replaced(&made), Some(None));
     assert_eq!((mode(&root.path().join("a")), mode(&directory)), (0o700, 0o700));
@@ -209,7 +210,8 @@ fn an_error_names_the_directory_that_cannot_be_created() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = load(&file.join("below"), SystemTime::now()).unwrap_err().to_string();
+    let source = CertificateSource::beside(&file.join("below/user_settings.py"), Vec::new());
+    let error = source.make_directory().unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: cannot be written: ", file.join("below").display())), "{error}");
 }
 

@@ -159,6 +159,22 @@ fn a_pair_is_renewed_while_connections_stay() {
 
 /// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
 /// takes the settings as they are, and publishes on an endpoint that needs no file.
+/// Whoever puts another folder in the place of this one, or moves it back, finds the place free.
+#[test]
+fn a_folder_that_is_away_is_not_made_anew_and_the_pair_in_it_is_served_again() {
+    let mut gateway = Gateway::serve().https().listen(free_address()).start();
+    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
+    let folder = gateway.settings.path().parent().unwrap().to_owned();
+    let away = folder.with_added_extension("away");
+    std::fs::rename(&folder, &away).unwrap();
+    gateway.wait_event("disabled");
+    gateway.wait_log("the certificate stays as it was");
+    assert!(!folder.exists());
+    std::fs::rename(&away, &folder).unwrap();
+    gateway.wait_listening();
+    connector.assert_serves(&gateway);
+}
+
 fn unprivileged(settings: &SettingsFile) -> Builder {
     let gateway = Gateway::serve().https().no_settings().bind("tcp://127.0.0.1:*");
     if !geteuid().is_root() {
