@@ -12,7 +12,7 @@ use super::listener::Listeners;
 use crate::bus::endpoint::Endpoint;
 use crate::sync::counting::Tally;
 use crate::sys::log::{LineLimit, warning};
-use crate::zmtp::PeerFault;
+use crate::zmtp::{PeerFault, SocketRole};
 
 /// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -63,6 +63,8 @@ pub(super) enum Excess {
     BrokenProtocol(PeerFault),
     SlowMessage,
     Subscription,
+    /// A message of a peer of this role.
+    Message(SocketRole),
 }
 
 /// Of several that say the same, one line is logged for each listener.
@@ -86,7 +88,7 @@ impl PeerReports {
         (listeners, at): (&Listeners, usize),
         now: Duration,
     ) -> bool {
-        let PeerCounters { refused, disconnected, subscriptions_refused, .. } = &*self.counters;
+        let PeerCounters { refused, disconnected, subscriptions_refused, messages_dropped, .. } = &*self.counters;
         let (counter, fault, does) = match excess {
             Excess::Accept(_) => (Some(refused), None, "cannot accept"),
             Excess::Place | Excess::Handshakes => (Some(refused), None, "refuses"),
@@ -94,6 +96,8 @@ impl PeerReports {
             Excess::BrokenProtocol(fault) => (Some(disconnected), Some(fault), "disconnects"),
             Excess::SlowMessage => (Some(disconnected), None, "disconnects"),
             Excess::Subscription => (Some(subscriptions_refused), None, "ignores a subscription of"),
+            Excess::Message(SocketRole::Publishes) => (Some(&self.hub_counters.dropped), None, "drops a message of"),
+            Excess::Message(SocketRole::Subscribes) => (Some(messages_dropped), None, "drops a message of"),
         };
         counter.into_iter().for_each(|counter| counter.add(1));
         let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
@@ -112,6 +116,8 @@ impl PeerReports {
             Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(", which {fault}"),
             Excess::SlowMessage => ", which sends a long message slower than 128 kB/s while others wait".into(),
             Excess::Subscription => ", which is beyond its bounds".into(),
+            Excess::Message(SocketRole::Publishes) => ", which is not a topic and a payload within the bounds".into(),
+            Excess::Message(SocketRole::Subscribes) => ", which may only subscribe".into(),
         };
         warning(format_args!("the bus {does} {who} at {here}{why}"));
         true

@@ -110,6 +110,7 @@ fn both_forms_of_subscriptions_count() {
         }
         let peers = rig.gateway.wait_count("subscriptions", 3)["peers"].take();
         assert_eq!((&peers["disconnected"], &peers["messages_dropped"]), (&0.into(), &200.into()), "{peers}");
+        rig.gateway.wait_log(&format!("a message of {} at {}, which may only subscribe", peer.name(), rig.subscribers));
         rig.assert_unharmed("subscriptions in both forms");
     });
 }

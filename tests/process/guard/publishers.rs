@@ -45,6 +45,8 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
         assert_eq!(rig.subscriber.next(), marker);
         rig.assert_served();
     }
+    let line = format!("the bus drops a message of {} at {}, which is not a topic", peer.name(), rig.publishers());
+    rig.gateway.wait_log(&line);
     rig.assert_unharmed("refused messages");
 }
 

@@ -82,7 +82,7 @@ impl Server {
             Ok(bytes) => self.receive(peer, buffer.get(..bytes).unwrap_or_default(), exchange, now),
         };
         self.read_buffer = buffer;
-        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        self.charge(bytes);
         // Over tcp, nothing is left where a part of the buffer is free, and the peer is announced when more comes. Its
         // end is announced once, and only another read shows it.
         stays.then_some(bytes == most_bytes || (bytes > 0 && (is_ipc || peer.has_ended)))
@@ -121,13 +121,13 @@ impl Server {
             (PeerEvent::Greeting(role), _) => peer.commands.extend_from_slice(ready(role)),
             (PeerEvent::Ready, _) => self.enter(peer, exchange),
             (PeerEvent::Subscribe(prefix), Phase::Subscriber(place)) => {
-                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_COST_BYTES);
+                self.charge(SUBSCRIPTION_COST_BYTES);
                 if exchange.subscriptions.subscribe(place, prefix).is_err() {
                     self.report(&Excess::Subscription, peer, now);
                 }
             }
             (PeerEvent::Cancel(prefix), Phase::Subscriber(place)) => {
-                self.left_bytes = self.left_bytes.saturating_sub(SUBSCRIPTION_COST_BYTES);
+                self.charge(SUBSCRIPTION_COST_BYTES);
                 exchange.subscriptions.cancel(place, prefix);
             }
             (PeerEvent::LongMessage(bytes), Phase::Publisher) => self.reservations.announce(peer.id, bytes),
@@ -135,14 +135,14 @@ impl Server {
                 self.reservations.release(peer.id);
                 self.received_messages += 1;
                 let subscribers = exchange.forward(message, now);
-                self.left_bytes =
-                    self.left_bytes.saturating_sub(MESSAGE_COST_BYTES + subscribers * DELIVERY_COST_BYTES);
+                self.charge(MESSAGE_COST_BYTES + subscribers * DELIVERY_COST_BYTES);
             }
-            (PeerEvent::Dropped, Phase::Publisher) => {
+            (PeerEvent::Dropped, phase @ (Phase::Publisher | Phase::Subscriber(_))) => {
                 self.reservations.release(peer.id);
-                self.reports.hub_counters.dropped.add(1);
+                self.charge(MESSAGE_COST_BYTES);
+                let role = if phase == Phase::Publisher { SocketRole::Publishes } else { SocketRole::Subscribes };
+                self.report(&Excess::Message(role), peer, now);
             }
-            (PeerEvent::Dropped, Phase::Subscriber(_)) => self.reports.counters.messages_dropped.add(1),
             (PeerEvent::Ping(context), _) => put_pong(&mut peer.commands, context),
             // There is no place for it.
             (_, Phase::Handshake | Phase::Closing) => {}
@@ -151,6 +151,11 @@ impl Server {
                 debug_assert!(false, "a session reports what fits its role");
             }
         }
+    }
+
+    /// Takes so much from what may be read in this turn.
+    fn charge(&mut self, cost_bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(cost_bytes);
     }
 
     /// Gives a peer its place, if there is one.
