@@ -78,7 +78,7 @@ impl BusThread {
         loop {
             let end = self.look(is_more);
             let now = self.clock.now();
-            if end != WaitEnd::Waker || self.dialled.iter().any(|dialled| dialled.is_full) {
+            if end != WaitEnd::Waker || self.dialled.iter().any(Dialled::is_due) {
                 self.read_events();
             }
             is_more = self.turn(now);

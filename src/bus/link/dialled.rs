@@ -146,6 +146,13 @@ impl Dialled {
         }
     }
 
+    /// Returns whether [`Dialled::read_events`] must be called although libzmq may announce nothing: for room in a full
+    /// pipe, for the reports of a probe, which set the waker, or for the time.
+    pub(in crate::bus) fn is_due(&self) -> bool {
+        let is_over = |deadline| deadline <= Instant::now();
+        self.is_full || self.link.probe.is_some() || self.deadline().is_some_and(is_over)
+    }
+
     /// Returns when [`Dialled::read_events`] must be called even if nothing happens.
     pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
         self.unread_since.or_else(|| self.link.deadline())

@@ -62,7 +62,7 @@ pub(crate) struct Running {
     pub(crate) bus: Bus,
     pub(crate) publisher: Publisher,
     /// The events, each with the folder of the thread that told of it.
-    events: Receiver<(BusEvent, PathBuf)>,
+    pub(crate) events: Receiver<(BusEvent, PathBuf)>,
 }
 
 pub(crate) fn start(config: BusConfig) -> Running {
