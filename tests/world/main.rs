@@ -21,13 +21,8 @@
 //! WORLD_SEED=4711 cargo test --features world --test world a_seed -- --nocapture
 //! ```
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that finds what it does not expect is to stop there"
-)]
+// Clippy applies `clippy.toml` to what is compiled for tests alone.
+#![cfg(test)]
 
 mod bus;
 mod client;
