@@ -119,7 +119,6 @@ class _Sending:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
-            self._work.end()
 
     async def _feed(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> None:
         if isinstance(messages, AsyncIterable):
@@ -149,14 +148,18 @@ class _Sending:
 
     async def _work_on(self) -> None:
         waiter = functools.partial(wait, change=self._change)
-        while True:
-            self._gathered = 0
-            # A change from here on ends the wait below.
-            self._change.clear()
-            self._work.advance()
-            if self._pipeline.has_outcomes or not self._pipeline.is_busy:
-                self._news.set()
-            await self._work.step(waiter)
+        try:
+            while True:
+                self._gathered = 0
+                # A change from here on ends the wait below.
+                self._change.clear()
+                self._work.advance()
+                if self._pipeline.has_outcomes or not self._pipeline.is_busy:
+                    self._news.set()
+                await self._work.step(waiter)
+        finally:
+            # The caller may be cancelled once more while it waits for this task.
+            self._work.end()
 
 
 async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = None) -> Any:

@@ -315,3 +315,34 @@ def test_a_call_that_is_cancelled_leaves_the_client_of_use():
     with stand_in(slow_once, accept_all) as server:
         asyncio.run(run(server.url))
         assert server.connections == 2
+
+
+def test_outcomes_that_are_cancelled_twice_leave_the_connection_of_use():
+    async def run(url):
+        has_begun, is_ending = asyncio.Event(), asyncio.Event()
+
+        async def messages():
+            try:
+                yield "t", {}
+                await asyncio.Event().wait()
+            finally:
+                is_ending.set()
+                await asyncio.Event().wait()
+
+        async def post():
+            async for outcome in client.send_many(messages()):
+                outcome.check()
+                has_begun.set()
+
+        async with adapter_gateway.aio.Client(url, TOKEN, timeout_s=PATIENCE_S) as client:
+            posting = asyncio.ensure_future(post())
+            for event in (has_begun, is_ending):
+                await event.wait()
+                posting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await posting
+            await client.send("t", {})
+
+    with stand_in(accept_all) as server:
+        asyncio.run(run(server.url))
+        assert server.connections == 1
