@@ -92,12 +92,13 @@ def _switch(command: str, settings: Optional[Path]) -> None:
 
 @contextlib.contextmanager
 def may_be_refused() -> Iterator[None]:
-    """Surrounds a start of the program. What the system refuses, such as a thread, becomes a `GatewayError`."""
+    """Surrounds a start of the program. What the system refuses, such as a thread, becomes a `GatewayError`. So does
+    `ValueError`, which Python raises for what no program can be given, such as a NUL."""
     try:
         yield
     except GatewayError:
         raise
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
         hint = _HINTS.get(getattr(error, "errno", None), "")
         raise GatewayError(f"the program cannot be run: {error}{hint}") from error
 
@@ -176,6 +177,8 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
 def texts(value: Any) -> list[str]:
     """Returns the texts of an option's value, or of its values."""
     if isinstance(value, socket.socket):
+        if value.fileno() < 0:
+            raise GatewayError("a socket of `listen` is closed")
         return [f"fd:{value.fileno()}"]
     if isinstance(value, (str, os.PathLike, int, float)):
         return [os.fspath(value) if isinstance(value, os.PathLike) else str(value)]

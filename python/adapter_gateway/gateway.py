@@ -71,7 +71,7 @@ class GatewayBase:
         self._options: dict[str, Any] = with_absolute_paths(options)
         drain_timeout = options.get("drain_timeout")
         #: How long a stop may take on a busy machine.
-        self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else drain_timeout) + _STOP_MARGIN_S
+        self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else float(drain_timeout)) + _STOP_MARGIN_S
         #: The process that starts it. A fork may have come since it was made.
         self._owner: Optional[int] = None
         self._process: Optional[GatewayProcess] = None

@@ -110,6 +110,9 @@ def test_wrong_options_are_told_by_the_program(options):
     with pytest.raises(GatewayEndedError, match="--workers") as failed:
         Gateway(workers=-1, **options).start()
     assert failed.value.status == 2 and failed.value.reason is None
+    with pytest.raises(GatewayEndedError, match="--drain-timeout.* 0.001 to 86400"):
+        Gateway(drain_timeout="-2", **options).start()
+    assert Gateway(drain_timeout="2")._stop_timeout_s == Gateway(drain_timeout=2)._stop_timeout_s
 
 
 def test_options_become_words():
@@ -138,6 +141,16 @@ def test_a_program_that_is_missing_is_an_error(options, monkeypatch, tmp_path):
     monkeypatch.setenv("ADAPTER_GATEWAY", str(tmp_path / "missing"))
     with pytest.raises(BinaryNotFoundError, match="ADAPTER_GATEWAY"):
         Gateway(**options).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [("connect", "ipc:///\0", "the program cannot be run: .*null"), ("listen", None, "a socket of `listen` is closed")],
+)
+def test_an_option_that_no_program_can_be_given_is_an_error(options, listener, name, value, reason):
+    listener.close()
+    with pytest.raises(GatewayError, match=reason):
+        Gateway(**{**options, name: value or listener}).start()
 
 
 def test_settings_that_do_not_switch_it_on(options, settings):
