@@ -145,7 +145,7 @@ class GatewayForTests:
         bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
         self.hub_publishers, self.hub_subscribers = bound[-2:]
         listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
-        pipe, command = subprocess.PIPE, ["sh", "-c", _WITH_STDIN, "sh", *listen]
+        pipe, command = subprocess.PIPE, ["/bin/sh", "-c", _WITH_STDIN, "sh", *listen]
         streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}
         with subprocess.Popen(command, start_new_session=True, **streams) as subscriber:
             reader = threading.Thread(target=self._receive, args=(subscriber.stdout,), daemon=True)

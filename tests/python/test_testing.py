@@ -111,6 +111,14 @@ def test_the_client_sends_every_token(settings, token):
         assert gateway.launcher.stats()["answers"] == {"200": 1}
 
 
+def test_a_program_without_a_path_is_tested_too(monkeypatch):
+    monkeypatch.setenv("ADAPTER_GATEWAY", str(adapter_gateway.find_binary()))
+    monkeypatch.setenv("PATH", "")
+    with testing.gateway() as gateway:
+        gateway.client.send(*HELLO)
+        assert next(gateway.messages(timeout_s=TIMEOUT_S)) == HELLO
+
+
 def test_wrong_options():
     with pytest.raises(TypeError, match="encodign"), testing.gateway(encodign="json"):
         pass
