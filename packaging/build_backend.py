@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import maturin
 from maturin import *  # noqa: F403
@@ -27,6 +28,8 @@ def get_requires_for_build_editable(config_settings=None):
 
 
 def _check():
+    if sys.platform != "linux":
+        raise SystemExit("adapter-gateway runs on Linux alone. Elsewhere, post with any HTTP client.")
     wanted = re.search(r'^rust-version = "(.*)"', _MANIFEST.read_text(), re.MULTILINE)[1]
     missing = []
     if shutil.which("cargo"):

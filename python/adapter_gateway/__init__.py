@@ -10,6 +10,8 @@ import sys
 
 if sys.implementation.name != "cpython":
     raise ImportError(f"adapter_gateway needs CPython, and this is {sys.implementation.name}")
+if sys.platform == "win32":
+    raise ImportError("adapter_gateway needs Linux; elsewhere, post with any HTTP client")
 
 from typing import TYPE_CHECKING, Any
 

@@ -40,5 +40,11 @@ def test_an_old_rust_and_a_missing_compiler_are_told_at_once(requirements):
         requirements(cargo="echo cargo 1.999.0-nightly", cc="")
 
 
+def test_another_system_is_told_at_once(requirements, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match="runs on Linux alone"):
+        requirements(cargo="echo cargo 1.999.0", cc="", cxx="")
+
+
 def test_a_machine_that_can_compile_gets_what_maturin_wants(requirements):
     assert requirements(cargo="echo cargo 1.999.0", cc="", cxx="") == ["as maturin says"]

@@ -41,3 +41,8 @@ def test_all_names_are_those_that_can_be_imported():
 def test_another_python_is_refused_in_a_sentence():
     ended = run("import sys; sys.implementation.name = 'pypy'; import adapter_gateway")
     assert ended.stderr.endswith("ImportError: adapter_gateway needs CPython, and this is pypy\n")
+
+
+def test_another_system_is_refused_in_a_sentence():
+    ended = run("import sys; sys.platform = 'win32'; sys.modules['pwd'] = None; import adapter_gateway")
+    assert ended.stderr.endswith("ImportError: adapter_gateway needs Linux; elsewhere, post with any HTTP client\n")
