@@ -146,7 +146,8 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
     if !ready.is_whole() {
         return Ok(());
     }
-    let socket_type = socket_type(ready.body).ok_or(PeerFault::Handshake)?;
+    let fault = if ready.body.starts_with(b"\x05ERROR") { PeerFault::Refused } else { PeerFault::Handshake };
+    let socket_type = socket_type(ready.body).ok_or(fault)?;
     let publishes = role == SocketRole::Publishes;
     let fitting = if publishes { ["PUB", "XPUB"] } else { ["SUB", "XSUB"] };
     if !fitting.iter().any(|fitting| fitting.as_bytes() == socket_type) {
