@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct Timeouts {
     /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
     pub head: Duration,
-    /// For the body, and for the client to take an answer (`--body-timeout`).
+    /// For the body, for the client to take an answer, and for what it sends behind a refusal (`--body-timeout`).
     pub body: Duration,
     /// From an answer to the first byte of the next request (`--idle-timeout`).
     pub idle: Duration,

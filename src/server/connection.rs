@@ -87,7 +87,10 @@ pub(crate) fn run<S: Stream>(
             // The close of the socket ends both sides at once.
             Ok(Closing::AtOnce) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
-            Ok(Closing::Lingering) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
+            Ok(Closing::Lingering) => {
+                let longest = worker.shared.timeouts.body.max(LINGER_TIMEOUT);
+                drop(timeout(longest, task.stream.linger()).await);
+            }
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }

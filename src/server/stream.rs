@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::Shutdown;
+use tokio::time::timeout;
 
 use crate::http::connection::{CloseReason, READ_BYTES};
 use crate::server::counters::WorkerCounters;
@@ -12,9 +13,10 @@ use crate::server::shared::WorkerContext;
 use crate::server::transport::Stream;
 use crate::tls::session::{self, Acceptor, HandshakeFailure, Session};
 
-/// How long, and for how many bytes, a closed connection is still read: a close with unread input would reset the
-/// connection and may destroy the answer (RFC 9112 §9.6). What is read costs no memory, so the bound is many times
-/// `--max-body`. With 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
+/// How long a client may be silent, and how many bytes it may send, while a closed connection is still read: a close
+/// with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). A client may be slow, and
+/// read no answer before it has sent all. What is read costs no memory, so the bound is many times `--max-body`. With
+/// 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
@@ -164,13 +166,13 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         Ok(())
     }
 
-    /// Ends the writing side, and reads until the client ends its own.
+    /// Ends the writing side, and reads until the client ends its own, or is silent.
     pub(crate) async fn linger(&mut self) -> io::Result<()> {
         self.close_notify()?;
         self.socket.shutdown(Shutdown::Write)?;
         let mut dropped = 0;
         while dropped < LINGER_BYTES {
-            self.socket.readable().await?;
+            timeout(LINGER_TIMEOUT, self.socket.readable()).await??;
             let mut input = self.worker.input.borrow_mut();
             match receive(self.socket, for_next_read(&mut input), &self.worker.counters)? {
                 Some(0) => break,

@@ -51,6 +51,19 @@ fn a_head_or_a_body_that_comes_one_byte_at_a_time_is_408() {
     assert!(answer.starts_with(b"HTTP/1.1 404 ") && after < PATIENCE);
 }
 
+/// Many clients read no answer before they have sent the whole body.
+#[test]
+fn a_refused_client_may_send_for_longer_than_a_silent_one_is_waited_for() {
+    let gateway = Gateway::serve().start();
+    let mut client = Client::connect(gateway.address());
+    client.send(gateway.request(" ".repeat(30)).target("/api/message").head());
+    for _ in 0..30 {
+        assert!(client.try_send(" "), "a reset, which may destroy the answer");
+        std::thread::sleep(PAUSE);
+    }
+    client.expect_last(401);
+}
+
 #[test]
 fn a_client_that_reads_one_byte_at_a_time_is_disconnected() {
     let mut gateway = Gateway::serve().arguments(["--body-timeout", "1"]).start();

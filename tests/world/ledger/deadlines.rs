@@ -53,7 +53,7 @@ impl Ledger {
             Phase::Between(_) => self.phase_at + timeouts.idle,
             Phase::Head(_) => self.phase_at + timeouts.head,
             Phase::Body(_) => self.phase_at + timeouts.body,
-            Phase::Linger => self.phase_at + LINGER,
+            Phase::Linger => (self.phase_at + LINGER).min(self.ended_at + timeouts.body.max(LINGER)),
         }
     }
 

@@ -9,7 +9,7 @@
 //! | `Between` | whole requests | the idle timeout, or that of the first head; a stop ends it at once |
 //! | `Head` | a part of a head | the head timeout |
 //! | `Body` | a head, and a part of its body | the body timeout |
-//! | `Linger` | the last request, and its side is ended | two seconds, unless the client ends its side |
+//! | `Linger` | the last request, and its side is ended | two seconds of silence, the body timeout, or the client's end |
 //!
 //! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. Wrong are a
 //! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and
@@ -30,7 +30,7 @@ use crate::world::{SLACK, World, check, note};
 const READ_BYTES: usize = 80 * 1024;
 /// Bytes of a refused body that the gateway reads in order to go on.
 const DISCARD_BYTES: usize = 64 * 1024;
-/// How long a closed connection is read (RFC 9112 §9.6).
+/// How long a client may be silent while a closed connection is read (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(2);
 /// How long after it was switched off the gateway waits for a request, which it answers 503.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
@@ -77,6 +77,7 @@ pub(crate) struct Ledger {
     is_ending_at_once: bool,
     phase: Phase,
     phase_at: Duration,
+    ended_at: Duration,
     /// Since when the gateway waits until the client takes its answers, and when the client had taken them.
     blocked_at: Option<Duration>,
     freed_at: Duration,
@@ -121,6 +122,7 @@ impl Ledger {
         check!(self.life, !is_dead && !self.is_closed, "reads on a broken connection");
         self.check_silence();
         if self.is_tls || self.phase == Phase::Linger {
+            self.phase_at = World::now();
             return;
         }
         check!(self.life, self.unsent.is_empty(), "a read while {} bytes of answers wait", self.unsent.len());
@@ -169,7 +171,7 @@ impl Ledger {
             if self.served_at.is_some() {
                 self.check_end();
             }
-            (self.phase, self.phase_at) = (Phase::Linger, World::now());
+            (self.phase, self.phase_at, self.ended_at) = (Phase::Linger, World::now(), World::now());
         }
     }
 
@@ -196,7 +198,7 @@ impl Ledger {
         let is_cut = self.broken_at.is_some() || self.is_aborted;
         if self.phase == Phase::Linger {
             self.check_late();
-            let is_over = is_cut || now >= self.phase_at + LINGER;
+            let is_over = is_cut || now >= self.due();
             check!(self.life, is_over || !has_unread, "closed with unread bytes in the linger");
         } else {
             self.check_end();
