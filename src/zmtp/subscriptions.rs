@@ -122,8 +122,8 @@ impl Subscriptions {
         sets.fold(PlaceSet::default(), |all, subscribers| all.union(&subscribers))
     }
 
-    /// Returns whether somebody asks for the topic by a beginning of it. Who takes everything, as a person who looks
-    /// does, asks for no topic.
+    /// Returns whether somebody asks for the topic by a beginning of it. A subscription to everything, as a person makes
+    /// one to see what comes, asks for no topic.
     pub fn ask_for(&self, topic: &[u8]) -> bool {
         self.path(topic).skip(1).any(|(_, node, _)| !node.subscribers.is_empty())
     }

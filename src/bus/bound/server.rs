@@ -122,7 +122,7 @@ impl Server {
         let mut is_more = self.listeners.may_accept(now) | self.write(exchange);
         self.end_overdue(now);
         self.forget_left(exchange);
-        // Who was not looked at may have commands that can be written, or, after a write, may be read again.
+        // Peers that were not looked at may have commands that can be written, or may be read again after a write.
         is_more |= self.left_bytes == 0 && !self.readable.is_empty();
         is_more || self.readable.iter().any(|id| self.may_read(*id, exchange))
     }
@@ -310,7 +310,7 @@ impl Server {
             self.end(id);
         }
         while let Some((id, _)) = self.closing.pop_front_if(|(_, until)| *until <= now) {
-            // The peer may not have got all of it. Who stops has a deadline of its own.
+            // The peer may not have got all of it. The stop has a deadline of its own.
             if is_stopping && self.peers.get(&id).is_some_and(|peer| peer.unacknowledged_bytes() > 0) {
                 self.closing.push_back((id, now + CLOSING_TIMEOUT));
             } else {

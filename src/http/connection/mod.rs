@@ -136,7 +136,7 @@ impl Connection {
     }
 
     /// Returns where a read may put its bytes before the next [`Connection::receive`]: behind the part of a body of
-    /// known length that is there, which saves a copy. Bytes behind the body may follow it there.
+    /// known length that has come, which saves a copy. Bytes behind the body may follow it there.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             ConnectionState::Buffer(body) if self.held.is_empty() => body.space(),
@@ -282,7 +282,7 @@ impl Connection {
         }))
     }
 
-    /// Answers an admitted request whose body is there, or begins to buffer the body. Returns the rest.
+    /// Answers an admitted request whose body has come whole, or begins to buffer the body. Returns the rest.
     fn message<'i>(
         &mut self,
         request: Request,
