@@ -185,8 +185,9 @@ class GatewayProcess:
         return self.last.get(answer)
 
     def let_go(self) -> None:
-        """Asks the process to stop, and waits for nothing."""
-        self._stdin.close()
+        """Asks the process to stop, and waits for nothing. This process may have closed all its descriptors."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
 
     def stop(self, timeout_s: float) -> Event:
         """Stops the process, and returns its last event. Raises an error if it ended in another way. A process that
@@ -282,9 +283,9 @@ class GatewayProcess:
             try:
                 ended = os.waitid(*which, os.WEXITED)
             except OSError as error:
-                if error.errno != errno.EINVAL:
+                if error.errno not in (errno.EINVAL, errno.EBADF):
                     raise
-                # Linux 5.3 has such descriptors, and waits for none.
+                # Linux 5.3 has such descriptors, and waits for none. Or this process has closed all its descriptors.
                 ended = os.waitid(os.P_PID, self.pid, os.WEXITED)
             if ended is not None:
                 self._popen.returncode = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -304,10 +305,11 @@ class GatewayProcess:
             self.status = self._popen.returncode
             self.is_ready = False
             self.listeners = []
-            for stream in self._streams:
-                stream.close()
-            if self._pidfd is not None:
-                os.close(self._pidfd)
+            with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+                for stream in self._streams:
+                    closing.callback(stream.close)
+                if self._pidfd is not None:
+                    closing.callback(os.close, self._pidfd)
             self._deliveries.changed.notify_all()
 
     def _take_event(self, line: bytes) -> None:

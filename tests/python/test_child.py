@@ -111,6 +111,26 @@ def test_a_launcher_that_is_not_stopped_does_not_hold_up_the_interpreter(options
     assert run("gateway = Gateway(**options)\ngateway.start()\nprint(gateway.is_ready)", options) == "True\n"
 
 
+CLOSED = """
+gateway = Gateway(**options)
+gateway.start()
+os.closerange(3, 1000)
+try:
+    gateway.stop()
+except GatewayError as error:
+    print(gateway.status, gateway.is_ready, "it could not be followed" in str(error))
+try:
+    print(os.waitpid(gateway.pid, 0))
+except ChildProcessError:
+    print("reaped")
+"""
+
+
+def test_a_process_that_closes_all_descriptors_is_told(options):
+    """Some that become a daemon do so. It closes what tells the gateway to go on."""
+    assert run(CLOSED, options) == "0 False True\nreaped\n"
+
+
 # Who reaps the child.
 
 IGNORED = "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
