@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::print::Printer;
-use super::serve::endpoint_to_connect;
+use super::serve::{endpoint_to_connect, refuse_repeated_endpoints};
 use super::subscriber::{Interrupter, Received, Subscriber};
-use crate::bus::{Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
+use crate::bus::{BusConfig, Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
 use crate::cli::ListenArguments;
 use crate::gateway::Failure;
 use crate::sys::event_loop;
@@ -31,6 +31,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
         urls.push(HUB_SUBSCRIBERS.into());
     }
     let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
+    refuse_repeated_endpoints(&BusConfig { connect: endpoints.clone(), ..BusConfig::default() })?;
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     subscriber.watch_connections(log_of_connections());
     let count = arguments.count.or(arguments.timeout.map(|_| 1));

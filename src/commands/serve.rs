@@ -89,7 +89,7 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Fai
 
 /// Refuses an endpoint that two options have. Of one that is bound twice, the system would say only that it is taken. One
 /// that is connected to twice, or is the gateway's own hub, would get each message twice.
-fn refuse_repeated_endpoints(BusConfig { connect, bind, hub, .. }: &BusConfig) -> Result<(), Failure> {
+pub(super) fn refuse_repeated_endpoints(BusConfig { connect, bind, hub, .. }: &BusConfig) -> Result<(), Failure> {
     let hub = hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
         [("--hub-publishers", publishers), ("--hub-subscribers", subscribers)]
     });

@@ -17,10 +17,6 @@ pub(crate) fn listen(endpoint: &str, options: &[&str]) -> Command {
     command
 }
 
-fn subscribed(options: &[&str]) -> (Process, zmq::Socket) {
-    started(options, Process::spawn)
-}
-
 /// Starts `listen` for everything, and returns it and its publisher once the subscription has arrived there.
 fn started(options: &[&str], start: impl FnOnce(&mut Command) -> Process) -> (Process, zmq::Socket) {
     let (publisher, endpoint) = publisher();
@@ -62,6 +58,12 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
 }
 
 #[test]
+fn an_endpoint_that_is_given_twice_is_refused() {
+    let log = Process::spawn(&mut listen("tcp://localhost:1", &["--connect", "tcp://localhost:1"])).finish(3).stderr;
+    assert!(log.contains("--connect tcp://localhost:1: --connect has this endpoint already"), "{log}");
+}
+
+#[test]
 fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
     let (_directory, [publishers, subscribers]) = hub_endpoints();
     let gateway = Gateway::serve().only_hub(&publishers, &subscribers).start_ready();
@@ -83,7 +85,7 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
 /// have each of them.
 #[test]
 fn listen_prints_no_control_character_of_a_payload() {
-    let (mut listen, publisher) = subscribed(&["--count", "3"]);
+    let (mut listen, publisher) = started(&["--count", "3"], Process::spawn);
     let controls = "\u{7f}\u{9b}2J\u{2028}\u{202e}\u{200b}";
     let kept = "é \u{a0}\u{3000}\\u009b";
     let json = format!(r#"{{"{controls}": "{controls}{kept}" , "n": 1.50}}"#);
@@ -225,7 +227,7 @@ fn listen_says_which_encoding_the_payloads_have() {
         ("json", &b"\x81\xa1k\x01"[..], "a payload of a is MessagePack: `--encoding msgpack` shows it"),
         ("msgpack", b"{}", "a payload of a is JSON: `--encoding json` shows it"),
     ] {
-        let (mut listen, publisher) = subscribed(&["--encoding", option, "--count", "2"]);
+        let (mut listen, publisher) = started(&["--encoding", option, "--count", "2"], Process::spawn);
         (0..2).for_each(|_| publisher.send_multipart([b"a", payload], 0).unwrap());
         let Transcript { stderr, .. } = listen.finish(0);
         assert_eq!(stderr.matches(hint).count(), 1, "{stderr}");
