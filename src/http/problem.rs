@@ -51,6 +51,9 @@ const SHOWN_BYTES: usize = 64;
 /// RFC 9110 §15.5.16: an Accept-Encoding tells the client that the coding was the cause.
 const IDENTITY: &str = "Accept-Post: application/json\r\nAccept-Encoding: identity\r\n";
 
+/// A page of another origin reads no further field unless it is named (Fetch §3.2.3).
+const RETRY_AFTER: &str = "Retry-After: 1\r\nAccess-Control-Expose-Headers: Retry-After\r\n";
+
 /// Most documents are shorter than this.
 const DOCUMENT_BYTES: usize = 256;
 
@@ -108,7 +111,7 @@ impl Problem {
             Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding", IDENTITY),
             Self::Expectation => (Status::ExpectationFailed, "expectation", ""),
             Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large", ""),
-            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind(), "Retry-After: 1\r\n"),
+            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind(), RETRY_AFTER),
             Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json", ""),
             Self::Message(_) => (Status::UnprocessableContent, "not-a-message", ""),
             Self::Timeout(_) => (Status::RequestTimeout, "timeout", ""),
