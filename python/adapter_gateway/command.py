@@ -27,6 +27,8 @@ _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
 #: How long a command may take that changes the settings.
 _SWITCH_TIMEOUT_S = 60.0
+#: Why a file that is there is no program.
+_REFUSED = ": it may not be executed, by its mode or by `noexec` of its file system"
 #: What the text of the system leaves open, of a file that is there.
 _HINTS: dict[Optional[int], str] = {
     errno.ENOEXEC: " (it is for another processor, or damaged)",
@@ -42,7 +44,8 @@ def find_binary() -> pathlib.Path:
     if named := os.environ.get(_VARIABLE):
         found = shutil.which(named)
         if found is None:
-            raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program")
+            why = _REFUSED if os.path.isfile(named) else ""
+            raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program{why}")
         return pathlib.Path(found)
     site = pathlib.Path(__file__).resolve().parent.parent
     scripts = sysconfig.get_path
@@ -61,6 +64,8 @@ def find_binary() -> pathlib.Path:
     for place in (*places, _NAME):
         if found := shutil.which(place):
             return pathlib.Path(found)
+    for place in filter(os.path.isfile, places):
+        raise BinaryNotFoundError(f"{place} is no program{_REFUSED}")
     raise BinaryNotFoundError(f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set")
 
 

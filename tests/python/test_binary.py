@@ -159,7 +159,10 @@ def test_the_variable_comes_first(monkeypatch, tmp_path):
     assert find_binary() == program
     # What is no program is an error, and no other program takes its place.
     program.chmod(0o644)
-    with pytest.raises(BinaryNotFoundError, match="'program'"):
+    with pytest.raises(BinaryNotFoundError, match="'program', which is no program$"):
+        find_binary()
+    monkeypatch.setenv("ADAPTER_GATEWAY", str(program))
+    with pytest.raises(BinaryNotFoundError, match=f"{program}', which is no program: it may not be executed"):
         find_binary()
 
 
@@ -172,6 +175,17 @@ def test_no_program_anywhere(python, tmp_path):
     assert output.returncode == 1
     assert output.stderr.startswith(f"adapter-gateway: no program is at {tmp_path}/bin/adapter-gateway, ")
     assert "Traceback" not in output.stderr
+
+
+def test_a_program_that_may_not_be_executed_is_told(python, wheel, tmp_path):
+    """Some installers forget the mode of a file."""
+    install(python, wheel, "--target", tmp_path)
+    program = tmp_path / "bin" / "adapter-gateway"
+    program.chmod(0o644)
+    command = [str(python), "-m", "adapter_gateway", "--version"]
+    output = subprocess.run(command, env=clean_environment(PYTHONPATH=tmp_path), capture_output=True, text=True)
+    told = f"adapter-gateway: {program} is no program: it may not be executed, by its mode or by `noexec` of its file system"
+    assert (output.returncode, output.stderr) == (1, f"{told}\n")
 
 
 def test_the_path_comes_last(python, tmp_path):
