@@ -27,8 +27,8 @@ const FEWEST_PEERS: u64 = 24;
 /// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
 const WORKER_DESCRIPTORS: u64 = 5;
 
-/// Descriptors of each further worker for each listener: its handle, and one accepted connection that waits until the
-/// number of connections falls below the bound.
+/// Descriptors of each further worker for each listener: its handle, and one connection that has ended and whose
+/// descriptor the ring still holds.
 const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
