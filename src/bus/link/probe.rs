@@ -80,7 +80,9 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     let mut socket = Socket::new(address.domain(), Type::STREAM, None)?;
     // See `Endpoint::with_any_source`.
     socket.set_reuse_address(true)?;
-    socket.connect_timeout(address, CONNECT_TIMEOUT)?;
+    // There is no error of the system after the timeout, and at a Unix socket whose backlog is full.
+    let as_reason = |error: io::Error| if error.raw_os_error().is_some() { error.into() } else { NotConnected::Silent };
+    socket.connect_timeout(address, CONNECT_TIMEOUT).map_err(as_reason)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let (version, mut rest) = GREETING.split_at(GREETING_VERSION_BYTES);

@@ -104,6 +104,20 @@ fn the_first_address_with_the_right_peer_is_found_behind_others() {
 }
 
 #[test]
+fn a_hub_that_accepts_no_more_over_ipc_gives_no_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hub");
+    let unix = || Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).unwrap();
+    let (hub, at) = (unix(), SockAddr::unix(&path).unwrap());
+    hub.bind(&at).unwrap();
+    hub.listen(0).unwrap();
+    let mut waiting = Vec::new();
+    while waiting.push_mut(unix()).connect(&at).is_ok() {}
+    let endpoint = endpoint(&format!("ipc://{}", path.display()));
+    assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes), Err(NotConnected::Silent));
+}
+
+#[test]
 fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
