@@ -306,7 +306,7 @@ class GatewayProcess:
             self.is_ready = False
             self.listeners = []
             with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
-                for stream in self._streams:
+                for stream in (self._stdin, *self._streams):
                     closing.callback(stream.close)
                 if self._pidfd is not None:
                     closing.callback(os.close, self._pidfd)

@@ -459,6 +459,20 @@ def test_the_owner_is_who_starts(options):
     assert run(BEHIND, options) == "0\n1\n0\n"
 
 
+@both
+def test_a_killed_child_leaves_no_descriptor(kind, options):
+    """With restarts, they would add up."""
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    gateway = kind(**options)
+    before = descriptors()
+    with pytest.raises(GatewayEndedError), gateway:
+        os.kill(gateway.pid, signal.SIGKILL)
+        wait_for(lambda: descriptors() <= before)
+
+
 def test_a_killed_child_ends_a_question(options):
     with pytest.raises(GatewayEndedError), Gateway(**options) as gateway:
         os.kill(gateway.pid, signal.SIGSTOP)
