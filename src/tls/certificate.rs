@@ -104,6 +104,10 @@ pub(super) fn load(
     if chain.is_empty() {
         return Err(in_certificate("no certificate in PEM form (-----BEGIN CERTIFICATE-----)"));
     }
+    // The TLS library sends them as they are, and clients refuse all of them.
+    if chain.iter().skip(1).any(|der| yasna::parse_der(der, |it| it.read_der()).is_err()) {
+        return Err(in_certificate("a certificate behind the first one is damaged"));
+    }
     let private = parse_key(&read_file(key)?).map_err(in_key)?;
     let signing = any_supported_type(&private).map_err(|_| {
         in_key(
@@ -145,6 +149,10 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     match content.len() {
         0 => Err(CertificateError::of_content(path, "the file is empty")),
         length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
+        // The parser skips the rest of the line, and so the second section.
+        _ if memchr::memmem::find(&content, b"----------BEGIN ").is_some() => {
+            Err(CertificateError::of_content(path, "damaged PEM: two sections on one line"))
+        }
         _ => Ok(content),
     }
 }

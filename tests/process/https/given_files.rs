@@ -101,6 +101,20 @@ fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     }
 }
 
+/// `cat leaf.pem chain.pem` joins two sections on one line where the first file does not end with a newline.
+#[test]
+fn a_chain_of_which_a_part_cannot_be_sent_is_refused() {
+    let (leaf, authority) = (Pair::ec(), Pair::ec());
+    let line = authority.certificate.lines().nth(3).unwrap();
+    let cut = authority.certificate.replace(&format!("{line}\n"), "");
+    for chain in [format!("{}{}", leaf.certificate.trim_end(), authority.certificate), leaf.certificate.clone() + &cut]
+    {
+        let files = Pair { certificate: chain, key: leaf.key.clone() }.in_files();
+        let log = Gateway::serve().https().arguments(files.arguments()).fail(3);
+        assert!(log.contains(files.certificate.to_str().unwrap()), "{log}");
+    }
+}
+
 /// The ends of two certificates, as numbers and as the events have them.
 const FIRST_END: (i64, &str) = (2_209_086_245, "2040-01-02T03:04:05Z");
 const SECOND_END: (i64, &str) = (2_267_874_855, "2041-11-12T13:14:15Z");
