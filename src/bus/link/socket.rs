@@ -29,8 +29,9 @@ const RECONNECT_MS: i32 = 100;
 const RECONNECT_MAX_MS: i32 = 400;
 /// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
 const CONNECT_TIMEOUT_MS: i32 = 3_000;
-/// Longest time for a handshake, in ms. It is one round trip, and has no end if the peer speaks another protocol.
-const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
+/// Longest time for a handshake, in ms. It is two round trips, each of a second and more where a link is congested, and
+/// has no end if the peer speaks another protocol.
+const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
 
 /// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first
 /// socket. They inherit the name and the scheduling policy of the thread that creates it, so a thread with both calls

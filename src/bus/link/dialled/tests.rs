@@ -142,6 +142,20 @@ fn a_port_of_the_dialler_can_be_bound_and_what_is_dialled_can_be_dialled_no_more
     }
 }
 
+#[test]
+fn a_hub_behind_a_slow_link_is_connected() {
+    let hub = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut dialler = Dialler::to(hub.local_addr().unwrap(), 256);
+    let hub = thread::spawn(move || {
+        let (mut connection, _) = hub.accept().unwrap();
+        thread::sleep(Duration::from_millis(2_500));
+        shake_hands(&mut connection);
+        (hub, connection)
+    });
+    dialler.wait_connected(true, None);
+    hub.join().unwrap();
+}
+
 /// As publish/subscribe has it: nobody has subscribed.
 #[test]
 fn what_a_hub_is_sent_before_it_subscribes_to_anything_is_dropped() {
