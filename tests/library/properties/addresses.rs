@@ -86,11 +86,11 @@ fn is_name(name: &str) -> bool {
         && labels[0].chars().any(|c| !c.is_ascii_digit())
 }
 
-/// Reads an address of IPv6 with the name of its interface.
+/// Reads an address of fe80::/10 with the name of its interface.
 fn is_on_interface(host: &str) -> bool {
     let Some((address, name)) = host.split_once('%') else { return false };
     let Some(name) = name.strip_suffix(']') else { return false };
-    format!("{address}]:0").parse::<SocketAddrV6>().is_ok()
+    format!("{address}]:0").parse::<SocketAddrV6>().is_ok_and(|it| it.ip().segments()[0] & 0xffc0 == 0xfe80)
         && !name.is_empty()
         && name.chars().all(|c| matches!(c, '!'..='~' if c != ']'))
 }
