@@ -70,7 +70,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     let subscribers = bus.bound().last().map(std::slice::from_ref).unwrap_or_default();
     // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
     let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
-    let mut subscriber = Subscriber::connect(subscribers, &topics).map_err(Failure::configuration)?;
+    let mut subscriber = Subscriber::connect(subscribers, &topics, |_, _| {}).map_err(Failure::configuration)?;
     let subscriptions = || bus.counters().subscribers.subscriptions.filter(|number| *number > 0).ok_or(());
     retry_until(SUBSCRIBE_TIMEOUT, PAUSE, subscriptions, |()| true)
         .map_err(|()| Failure::configuration("the listener could not subscribe to the embedded hub"))?;

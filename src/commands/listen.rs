@@ -1,7 +1,6 @@
 //! `adapter-gateway listen`: subscribes, and prints each message.
 
 use std::io;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,10 +18,6 @@ use crate::zmtp::PeerFault;
 
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The time after a handshake in which the subscription reaches the other side. ZeroMQ does not acknowledge it: it
-/// follows the handshake at once, and its receiver reads it within milliseconds.
-const SUBSCRIPTION_TIME: Duration = Duration::from_millis(100);
-
 /// Runs the command. It fails also if not all messages that were asked for came.
 pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
@@ -32,8 +27,8 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     }
     let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     refuse_repeated_endpoints(&BusConfig { connect: endpoints.clone(), ..BusConfig::default() })?;
-    let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
-    subscriber.watch_connections(log_of_connections());
+    let connected = Subscriber::connect(&endpoints, &arguments.topic, log_connection);
+    let mut subscriber = connected.map_err(Failure::configuration)?;
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
     interrupt_on_signals(subscriber.interrupter(), if count.is_some() { Failure::INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
@@ -47,28 +42,14 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     Err(Failure::new(Failure::INCOMPLETE, format_args!("{printed} of {count} messages {within}")))
 }
 
-/// Returns a function that logs whether messages can come from an endpoint. It delays no message: a thread logs that a
-/// subscription has reached its endpoint. The lines keep their order.
-fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
-    let mut last: Option<JoinHandle<()>> = None;
-    move |endpoint, status| {
-        // It has ended, unless the status changed within the time of a subscription.
-        let _ = last.take().map(JoinHandle::join);
-        match status {
-            Ok(()) => {
-                let connected = format!("connected to {endpoint}, waiting for messages");
-                let say = move || {
-                    std::thread::sleep(SUBSCRIPTION_TIME);
-                    log(format_args!("{connected}"));
-                };
-                // Without a thread, the line is left out: to wait here would delay messages.
-                last = std::thread::Builder::new().name("connected".into()).spawn(say).ok();
-            }
-            Err(reason @ NotConnected::Unfit(PeerFault::SocketType(_))) => warning(format_args!(
-                "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
-            )),
-            Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
-        }
+/// Logs whether messages can come from an endpoint.
+fn log_connection(endpoint: &Endpoint, status: &LinkStatus) {
+    match status {
+        Ok(()) => log(format_args!("connected to {endpoint}, waiting for messages")),
+        Err(reason @ NotConnected::Unfit(PeerFault::SocketType(_))) => warning(format_args!(
+            "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
+        )),
+        Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
     }
 }
 
@@ -82,8 +63,7 @@ pub(super) fn print_messages(
 ) -> (u64, io::Result<()>) {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
-        let timeout = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        match subscriber.recv(timeout) {
+        match subscriber.recv(until) {
             Some(Received::Message { topic, payload }) => {
                 if let Err(error) = printer.print(&topic, &payload) {
                     return (printed, Err(error));
@@ -93,9 +73,7 @@ pub(super) fn print_messages(
             Some(Received::Malformed { frames }) => {
                 warning(format_args!("ignored a message of {frames} frames, since a message has two"))
             }
-            Some(Received::Interrupted) => break,
-            None if until.is_some() => break,
-            None => {}
+            Some(Received::Interrupted) | None => break,
         }
     }
     (printed, Ok(()))

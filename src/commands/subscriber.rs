@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, Waker, receive, with_context};
 use crate::zmtp::SocketRole;
@@ -55,22 +55,22 @@ pub struct Interrupter {
 }
 
 impl Subscriber {
-    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything.
+    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything. Calls
+    /// `on_status` from within [`Subscriber::recv`] when an endpoint is connected and the subscriptions have reached it,
+    /// and when it is not connected, with the reason: once when that changes, and not for each attempt to connect.
     ///
     /// # Errors
     /// Returns an error if libzmq refuses an endpoint, or a socket cannot be created.
-    pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
+    pub fn connect(
+        endpoints: &[Endpoint],
+        topics: &[String],
+        on_status: impl FnMut(&Endpoint, &LinkStatus) + Send + 'static,
+    ) -> Result<Self, BusError> {
         let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
         let poller = Poller::new(&interrupter.waker)?;
         let open = |context: &_, endpoint: &_| connect(context, endpoint, topics, &poller);
         let (_context, links) = with_context(endpoints, open)?;
-        Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
-    }
-
-    /// Calls `on_status` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
-    /// reason: once when that changes, and not for each attempt to connect.
-    pub fn watch_connections(&mut self, on_status: impl FnMut(&Endpoint, &LinkStatus) + Send + 'static) {
-        self.on_status = Box::new(on_status);
+        Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(on_status), interrupter, poller })
     }
 
     /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
@@ -78,10 +78,9 @@ impl Subscriber {
         self.interrupter.clone()
     }
 
-    /// Returns the next message, and waits for it at most for `timeout`. Returns `None` if none arrived. Messages that
-    /// have arrived are returned before an interruption.
-    pub fn recv(&mut self, timeout: Duration) -> Option<Received> {
-        let until = Instant::now().checked_add(timeout);
+    /// Returns the next message, and waits for it at most until `until`; without it, for ever. Returns `None` if none
+    /// arrived. Messages that have arrived are returned before an interruption.
+    pub fn recv(&mut self, until: Option<Instant>) -> Option<Received> {
         loop {
             if self.batch_left == 0 {
                 self.update();

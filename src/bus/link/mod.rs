@@ -36,6 +36,8 @@ pub(crate) struct Link {
     pub(crate) address: Endpoint,
     /// What libzmq dials; `None` until the first address of a name is known.
     dialled: Option<Endpoint>,
+    /// What the peers do that the socket can talk to.
+    role: SocketRole,
     state: LinkState,
     /// Messages that libzmq took since it dials this address.
     taken_messages: u32,
@@ -64,8 +66,8 @@ impl Link {
         poller.add_libzmq(ffi::descriptor(&socket)?)?;
         poller.add_libzmq(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
-        let state = LinkState::new(role, is_named, Instant::now());
-        let mut link = Self { socket, address, dialled: None, state, taken_messages: 0, monitor, probe: None };
+        let state = LinkState::new(is_named, Instant::now());
+        let mut link = Self { socket, address, dialled: None, role, state, taken_messages: 0, monitor, probe: None };
         if !is_named {
             link.dial(link.address.clone())?;
         }
@@ -92,7 +94,7 @@ impl Link {
             let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
         }
         if self.state.begin_probe(now) {
-            self.probe = Some(probe::start(&self.address, self.state.role, waker));
+            self.probe = Some(probe::start(&self.address, self.role, waker));
         }
     }
 
@@ -103,7 +105,7 @@ impl Link {
             self.dialled_address().is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
         // What a publisher sent before it was lost is read first. The next probe looks the name up again.
         let is_unread = || self.socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
-        if is_dialled || self.state.has_handshake() || self.state.role == SocketRole::Publishes && is_unread() {
+        if is_dialled || self.state.has_handshake() || self.role == SocketRole::Publishes && is_unread() {
             return;
         }
         // After a failure a reconnect becomes due, as after a loss.
@@ -125,7 +127,7 @@ impl Link {
                 warning(format_args!("{name}: {waited} {former} are lost: {lost_messages} at most"));
             }
             // A subscription of the former connection must not count for the next one.
-            while self.state.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
+            while self.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
         }
         let dialled = self.dialled.insert(address);
         ffi::connect(&mut self.socket, &dialled.with_any_source())

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::zmtp::{PeerFault, SocketRole};
 
-/// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same.
-/// A subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
-/// hub that subscribes to nothing must not lead to answers of 503.
+/// How long after its handshake an endpoint counts as connected, unless its subscription has arrived before. A
+/// subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere, in
+/// both directions: ZeroMQ does not acknowledge ours. A hub that subscribes to nothing must not lead to answers of 503.
 const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 
 /// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each
@@ -74,8 +74,6 @@ pub(super) enum LinkEvent {
 
 #[derive(Debug)]
 pub(super) struct LinkState {
-    /// What the peers do that the socket can talk to.
-    pub(super) role: SocketRole,
     phase: LinkPhase,
     is_subscribed: bool,
     reported: Option<LinkStatus>,
@@ -95,10 +93,10 @@ enum LinkPhase {
 
 impl LinkState {
     /// A name is looked up by a probe, so the first one is due at once where there is a name.
-    pub(super) fn new(role: SocketRole, is_named: bool, now: Instant) -> Self {
+    pub(super) fn new(is_named: bool, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
         let probe_due = Some(if is_named { now } else { status_due });
-        Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe_due }
+        Self { phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe_due }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -182,8 +180,7 @@ impl LinkState {
 
     fn connect_if_ready(&mut self, now: Instant) -> Option<LinkStatus> {
         let LinkPhase::HandshakeDone(since) = self.phase else { return None };
-        let is_ready = self.is_subscribed || self.role == SocketRole::Publishes || now >= since + SUBSCRIPTION_GRACE;
-        if is_ready { self.report(Ok(())) } else { None }
+        if self.is_subscribed || now >= since + SUBSCRIPTION_GRACE { self.report(Ok(())) } else { None }
     }
 
     /// The first attempt has failed: its reason is wanted at once.

@@ -73,7 +73,7 @@ fn no_subscription_is_left_unread() {
         // Half of the prefixes of the second one are new.
         let parts = [&prefixes[..PREFIXES / 2], &prefixes[PREFIXES / 4..]];
         let connect = |(endpoint, part): (&Endpoint, &&[String])| {
-            Subscriber::connect(std::slice::from_ref(endpoint), part).unwrap()
+            Subscriber::connect(std::slice::from_ref(endpoint), part, |_, _| {}).unwrap()
         };
         let _subscribers: Vec<_> = bus.bound().iter().zip(&parts).map(connect).collect();
         eventually("all subscriptions are counted", || {

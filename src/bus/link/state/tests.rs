@@ -30,8 +30,8 @@ fn term(name: &str) -> PeerTerm {
     PeerTerm::parse(name.as_bytes()).unwrap()
 }
 
-fn check(what: &str, role: SocketRole, rows: &[Row]) {
-    check_link(what, |start| LinkState::new(role, false, start), rows);
+fn check(what: &str, rows: &[Row]) {
+    check_link(what, |start| LinkState::new(false, start), rows);
 }
 
 fn check_link(what: &str, link: impl FnOnce(Instant) -> LinkState, rows: &[Row]) {
@@ -58,11 +58,9 @@ fn check_link(what: &str, link: impl FnOnce(Instant) -> LinkState, rows: &[Row])
 }
 
 #[test]
-fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the_grace() {
-    let role = SocketRole::Subscribes;
+fn an_endpoint_counts_as_connected_with_its_subscription_or_after_the_grace() {
     check(
         "the handshake, then the subscription",
-        role,
         &[
             (0, None, None, &[], Some(750)),
             (10, Some(Handshake), None, &[], Some(260)),
@@ -72,12 +70,10 @@ fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the
     );
     check(
         "the subscription is read first",
-        role,
         &[(10, Some(Subscription), None, &[], Some(750)), (10, Some(Handshake), CONNECTED, &[], None)],
     );
     check(
         "no subscription",
-        role,
         &[
             (10, Some(Handshake), None, &[], Some(260)),
             (259, None, None, &[], Some(260)),
@@ -87,17 +83,7 @@ fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the
     );
     check(
         "a late handshake is no silence",
-        role,
         &[(700, Some(Handshake), None, &[], Some(950)), (800, None, None, &[], Some(950))],
-    );
-}
-
-#[test]
-fn a_peer_that_publishes_counts_as_connected_with_its_handshake() {
-    check(
-        "a SUB socket",
-        SocketRole::Publishes,
-        &[(10, Some(Handshake), CONNECTED, &[], None), (11, Some(Handshake), None, &[], None)],
     );
 }
 
@@ -105,7 +91,6 @@ fn a_peer_that_publishes_counts_as_connected_with_its_handshake() {
 fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten() {
     check(
         "a hub that is lost",
-        SocketRole::Subscribes,
         &[
             (0, Some(Handshake), None, &[], Some(250)),
             (0, Some(Subscription), CONNECTED, &[], None),
@@ -129,7 +114,6 @@ fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten
 fn a_peer_that_closes_after_each_handshake_is_reported_once() {
     check(
         "closes each",
-        SocketRole::Subscribes,
         &[
             (0, Some(Handshake), None, &[], Some(250)),
             (1, Some(Lost), not(Closed), &[], Some(1_001)),
@@ -144,7 +128,6 @@ fn a_peer_that_closes_after_each_handshake_is_reported_once() {
 fn a_refusal_is_reported_once_and_the_connection_once() {
     check(
         "nothing listens",
-        SocketRole::Publishes,
         &[
             (10, Some(Lost), None, &[Probe], Some(750)),
             (10, Some(Retrying), None, &[], Some(750)),
@@ -154,7 +137,8 @@ fn a_refusal_is_reported_once_and_the_connection_once() {
             (1_010, None, None, &[], Some(1_011)),
             (1_011, None, None, &[Probe], None),
             (1_012, Some(Probed(Err(Refused))), None, &[], Some(2_012)),
-            (1_500, Some(Handshake), CONNECTED, &[], None),
+            (1_500, Some(Handshake), None, &[], Some(1_750)),
+            (1_500, Some(Subscription), CONNECTED, &[], None),
         ],
     );
 }
@@ -163,7 +147,6 @@ fn a_refusal_is_reported_once_and_the_connection_once() {
 fn an_attempt_without_an_end_is_silence() {
     check(
         "packets vanish",
-        SocketRole::Subscribes,
         &[(749, None, None, &[], Some(750)), (750, None, not(Silent), &[Probe], None), (751, None, None, &[], None)],
     );
 }
@@ -172,10 +155,10 @@ fn an_attempt_without_an_end_is_silence() {
 fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
     check(
         "ends late",
-        SocketRole::Publishes,
         &[
             (10, Some(Retrying), None, &[Probe], Some(750)),
-            (20, Some(Handshake), CONNECTED, &[], None),
+            (20, Some(Handshake), None, &[], Some(270)),
+            (20, Some(Subscription), CONNECTED, &[], None),
             (21, Some(Probed(Err(Refused))), None, &[], None),
             (30, Some(Lost), not(Closed), &[], Some(1_030)),
             (30, Some(Retrying), None, &[], Some(1_030)),
@@ -185,10 +168,10 @@ fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
     );
     check(
         "still runs when the connection is lost",
-        SocketRole::Publishes,
         &[
             (10, Some(Retrying), None, &[Probe], Some(750)),
-            (20, Some(Handshake), CONNECTED, &[], None),
+            (20, Some(Handshake), None, &[], Some(270)),
+            (20, Some(Subscription), CONNECTED, &[], None),
             (30, Some(Lost), not(Closed), &[], Some(1_030)),
             (30, Some(Retrying), None, &[], None),
             (5_000, None, None, &[], None),
@@ -201,7 +184,6 @@ fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
 fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
     check(
         "a protocol error",
-        SocketRole::Subscribes,
         &[
             (0, Some(Lost), None, &[Probe], Some(750)),
             (1, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(1_000)),
@@ -218,7 +200,7 @@ fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
 fn a_name_is_looked_up_at_once_and_again_while_there_is_no_connection() {
     check_link(
         "moves",
-        |start| LinkState::new(SocketRole::Subscribes, true, start),
+        |start| LinkState::new(true, start),
         &[
             (0, None, None, &[Probe], Some(750)),
             (1, Some(Retrying), None, &[], Some(750)),
@@ -245,9 +227,9 @@ fn a_subscription_counts_for_no_connection_to_another_address() {
         [&redial[..], steps, &[(2_000, Some(Handshake), None, &[], Some(2_250))]].concat()
     };
     let redialled: &[Row] = &[(2, Some(Retrying), None, &[], Some(1_001)), (1_001, None, None, &[Probe], None)];
-    check("another address", SocketRole::Subscribes, &after_a_stale_one(redialled));
+    check("another address", &after_a_stale_one(redialled));
     let forgotten: &[Row] = &[(1_001, None, None, &[Reconnect, Probe], Some(2_001))];
-    check("a protocol error", SocketRole::Subscribes, &after_a_stale_one(forgotten));
+    check("a protocol error", &after_a_stale_one(forgotten));
 }
 
 #[test]
