@@ -7,9 +7,6 @@ use std::{fmt, io};
 use super::endpoint::Endpoint;
 use crate::terms::limits::Limits;
 
-/// Default bound of what libzmq holds for one hub that is dialled, in messages: 256 bodies of 1 MiB are 256 MiB.
-pub const PIPE_MESSAGES: NonZero<u16> = NonZero::new(256).unwrap();
-
 /// Default of how long others may be refused because of one subscriber, which a debugger may have stopped.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -57,7 +54,8 @@ impl Default for BusConfig {
             max_peers: usize::MAX,
             payload_bytes: Limits::DEFAULT.body_bytes,
             limits: Limits::DEFAULT,
-            pipe_messages: PIPE_MESSAGES,
+            // 256 bodies of 1 MiB are 256 MiB.
+            pipe_messages: const { NonZero::new(256).unwrap() },
             stall_timeout: STALL_TIMEOUT,
         }
     }

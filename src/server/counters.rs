@@ -31,14 +31,14 @@ impl WorkerCounters {
                 &**worker;
             let HttpCounters { answers, refused, unknown_topics } = &**http;
             // Closed is read before accepted: a connection that opens meanwhile must not make the difference negative.
-            sums.connections_closed.add_from(connections_closed);
-            sums.connections_accepted.add_from(connections_accepted);
+            sums.connections_closed.add(connections_closed.get());
+            sums.connections_accepted.add(connections_accepted.get());
             sums.http.answers.add_from(answers);
             sums.http.refused.add_from(refused);
-            sums.http.unknown_topics.add_from(unknown_topics);
+            sums.http.unknown_topics.add(unknown_topics.get());
             sums.failed_handshakes.add_from(failed_handshakes);
-            sums.bytes_in.add_from(bytes_in);
-            sums.bytes_out.add_from(bytes_out);
+            sums.bytes_in.add(bytes_in.get());
+            sums.bytes_out.add(bytes_out.get());
         }
         sums
     }

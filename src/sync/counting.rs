@@ -16,11 +16,6 @@ impl Tally {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 
-    /// Adds the count of another worker to a sum.
-    pub fn add_from(&self, worker: &Self) {
-        self.add(worker.get());
-    }
-
     /// The count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
@@ -80,7 +75,7 @@ impl<E: Counted> TallyOf<E> {
 
     /// Adds the counts of another worker to sums.
     pub fn add_from(&self, worker: &Self) {
-        self.0.as_ref().iter().zip(worker.0.as_ref()).for_each(|(sum, count)| sum.add_from(count));
+        self.0.as_ref().iter().zip(worker.0.as_ref()).for_each(|(sum, count)| sum.add(count.get()));
     }
 
     /// The counts that are not 0, by the names of their variants.

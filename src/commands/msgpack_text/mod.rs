@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rmp::Marker;
 use rmp::decode::{
-    Bytes, ExtMeta, read_array_len, read_bin_len, read_bool, read_ext_meta, read_f32, read_f64, read_int, read_map_len,
+    ExtMeta, read_array_len, read_bin_len, read_bool, read_ext_meta, read_f32, read_f64, read_int, read_map_len,
     read_nil, read_str_len, read_u64,
 };
 use serde_json::Value;
@@ -23,13 +23,13 @@ const MAX_SHOWN_DEPTH: usize = 512;
 /// the string of its JSON. A key that is given twice is shown twice.
 #[must_use]
 pub fn to_json(frame: &[u8]) -> Option<String> {
-    let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()), is_in_key: false };
+    let mut decoder = Decoder { rest: frame, json: String::with_capacity(frame.len()), is_in_key: false };
     decoder.value(MAX_SHOWN_DEPTH)?;
-    decoder.rest.remaining_slice().is_empty().then_some(decoder.json)
+    decoder.rest.is_empty().then_some(decoder.json)
 }
 
 struct Decoder<'f> {
-    rest: Bytes<'f>,
+    rest: &'f [u8],
     json: String,
     is_in_key: bool,
 }
@@ -116,12 +116,10 @@ impl<'f> Decoder<'f> {
     }
 
     fn peek(&self) -> Option<Marker> {
-        self.rest.remaining_slice().first().map(|&byte| Marker::from_u8(byte))
+        self.rest.first().map(|&byte| Marker::from_u8(byte))
     }
 
     fn take(&mut self, bytes: u32) -> Option<&'f [u8]> {
-        let (taken, rest) = self.rest.remaining_slice().split_at_checked(usize::try_from(bytes).ok()?)?;
-        self.rest = Bytes::new(rest);
-        Some(taken)
+        self.rest.split_off(..usize::try_from(bytes).ok()?)
     }
 }
