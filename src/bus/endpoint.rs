@@ -28,10 +28,6 @@ pub(super) enum Location<'a> {
     Ipc(&'a str),
 }
 
-/// The reason why a string is no [`Endpoint`], or why nothing can connect to the endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndpointFault(&'static str);
-
 impl Serialize for Endpoint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
@@ -45,7 +41,7 @@ impl Endpoint {
     }
 
     /// Returns the endpoint itself, or a fault if the host is `*`, or the port is `*` or 0, which can only be bound.
-    pub fn connectable(self) -> Result<Self, EndpointFault> {
+    pub fn connectable(self) -> Result<Self, &'static str> {
         let is_wild = match self.location() {
             Location::Tcp(address) => address.rsplit_once(':').is_some_and(|(host, port)| {
                 // A port may be written with leading zeros.
@@ -53,7 +49,7 @@ impl Endpoint {
             }),
             Location::Ipc(path) => path == "*",
         };
-        if is_wild { Err(EndpointFault("a wildcard can be bound, not connected to")) } else { Ok(self) }
+        if is_wild { Err("a wildcard can be bound, not connected to") } else { Ok(self) }
     }
 
     /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one.
@@ -109,7 +105,7 @@ impl Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = EndpointFault;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(address) = text.strip_prefix("tcp://") {
@@ -117,10 +113,10 @@ impl FromStr for Endpoint {
         } else if let Some(path) = text.strip_prefix("ipc://") {
             // A control character is always a mistake, and libzmq would end the path at a NUL.
             if path.is_empty() || path.len() > IPC_PATH_MAX || path.contains(char::is_control) {
-                return Err(EndpointFault("an ipc path has 1 to 107 bytes and no control characters"));
+                return Err("an ipc path has 1 to 107 bytes and no control characters");
             }
         } else {
-            return Err(EndpointFault("an endpoint starts with tcp:// or ipc://"));
+            return Err("an endpoint starts with tcp:// or ipc://");
         }
         Ok(Self(text.into()))
     }
@@ -131,18 +127,17 @@ pub(super) fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES)
 }
 
-fn check_tcp(address: &str) -> Result<(), EndpointFault> {
-    let no_port = EndpointFault("a tcp endpoint ends in :PORT, 0 to 65535");
+fn check_tcp(address: &str) -> Result<(), &'static str> {
+    let no_port = "a tcp endpoint ends in :PORT, 0 to 65535";
     let (host, port) = address.rsplit_once(':').ok_or(no_port)?;
     // libzmq also reads `source;destination:port`, which is not supported here.
     let is_invalid = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | ';');
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
     if host.is_empty() || host.contains(is_invalid) || bare_ipv6 {
-        return Err(EndpointFault("no usable host before the port"));
+        return Err("no usable host before the port");
     }
-    // Only digits: `parse` alone would accept `+5`.
-    let all_digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    if port == "*" || (all_digits && port.parse::<u16>().is_ok()) { Ok(()) } else { Err(no_port) }
+    // `parse` alone would accept `+5`.
+    if port == "*" || !port.starts_with('+') && port.parse::<u16>().is_ok() { Ok(()) } else { Err(no_port) }
 }
 
 impl fmt::Display for Endpoint {
@@ -150,14 +145,6 @@ impl fmt::Display for Endpoint {
         f.write_str(&self.0)
     }
 }
-
-impl fmt::Display for EndpointFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for EndpointFault {}
 
 #[cfg(test)]
 mod tests;

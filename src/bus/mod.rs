@@ -19,7 +19,7 @@ pub use crate::message::publish::Unavailable;
 pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubCounters, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerCounters};
 pub use config::{BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, STALL_TIMEOUT};
-pub use endpoint::{Endpoint, EndpointFault};
+pub use endpoint::Endpoint;
 pub use inbox::{BusCounters, EndpointCounters, Publisher, QueueCounters};
 pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bus::{BusConfig, Endpoint, EndpointFault, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
+use crate::bus::{BusConfig, Endpoint, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
 use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments, TcpAddress};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
@@ -227,6 +227,6 @@ fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 
-fn bad_endpoint(url: &str, error: EndpointFault) -> Failure {
+fn bad_endpoint(url: &str, error: &str) -> Failure {
     Failure::configuration(format_args!("bad endpoint {url}: {error}"))
 }
