@@ -34,15 +34,19 @@ impl Arguments {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
-        let options_end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let flags: Vec<_> = Self::get_args_info().commands.into_iter().flat_map(|it| it.command.flags).collect();
-        let takes_value = |option: &str| flags.iter().any(|it| it.long == option && it.kind != FlagInfoKind::Switch);
-        let is_value = |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|it| takes_value(it));
+        let is_switch = |option: &str| flags.iter().any(|it| it.long == option && it.kind == FlagInfoKind::Switch);
+        let (mut are_options, mut is_value) = (true, false);
         let split = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
-            Some((option, value)) if at < options_end && takes_value(option) && !is_value(at) => vec![option, value],
-            _ if at < options_end && word == "-h" && !is_value(at) => vec!["--help"],
+            _ if std::mem::take(&mut is_value) || !are_options || !word.starts_with('-') => vec![word.as_str()],
+            // What is not known is split too: the fault names the option alone, and its value may be a token.
+            Some((option, value)) if !is_switch(option) => vec![option, value],
+            _ if word == "-h" => vec!["--help"],
             _ if at == 0 && word == "-V" => vec!["--version"],
-            _ => vec![word.as_str()],
+            _ => {
+                (are_options, is_value) = (word != "--", !is_switch(word));
+                vec![word.as_str()]
+            }
         });
         let words: Vec<&str> = split.collect();
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {

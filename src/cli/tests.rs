@@ -81,6 +81,18 @@ fn a_value_may_follow_an_equals_sign() {
 fn a_value_may_look_like_an_option_with_a_value() {
     let Ok(Command::Listen(listen)) = parse("listen --topic --a=b --topic=--count=c --count=7") else { panic!() };
     assert_eq!((listen.topic.as_slice(), listen.count), (&["--a=b", "--count=c"].map(String::from)[..], Some(7)));
+    let Ok(Command::Listen(listen)) = parse("listen --topic --topic --count=3 --topic -- --timeout=2") else {
+        panic!()
+    };
+    assert_eq!((listen.topic.as_slice(), listen.count), (&["--topic", "--"].map(String::from)[..], Some(3)));
+}
+
+#[test]
+fn a_fault_shows_no_value_of_an_option_that_is_not_known() {
+    for line in ["serve --token=s3cr3t", "send --token=s3cr3t t {}", "--token=s3cr3t serve"] {
+        let Err(EarlyExit::Usage(fault)) = parse(line) else { panic!("{line}") };
+        assert!(fault.contains("--token") && !fault.contains("s3cr3t"), "{fault}");
+    }
 }
 
 #[test]
