@@ -149,12 +149,17 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     match content.len() {
         0 => Err(CertificateError::of_content(path, "the file is empty")),
         length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
-        // The parser skips the rest of the line, and so the second section.
-        _ if memchr::memmem::find(&content, b"----------BEGIN ").is_some() => {
-            Err(CertificateError::of_content(path, "damaged PEM: two sections on one line"))
+        _ if content.split(|byte| matches!(byte, b'\n' | b'\r')).any(hides_section) => {
+            Err(CertificateError::of_content(path, "damaged PEM: a section begins in the middle of a line"))
         }
         _ => Ok(content),
     }
+}
+
+/// Returns whether a section begins behind the end, or the byte order mark, of a file. The parser skips such a line.
+fn hides_section(line: &[u8]) -> bool {
+    [b"-----END ", BYTE_ORDER_MARK].iter().any(|start| line.starts_with(start))
+        && memchr::memmem::find(line, b"-----BEGIN ").is_some()
 }
 
 /// The first certificate cannot be parsed, or is not X.509 version 3 (RFC 5280).

@@ -101,18 +101,23 @@ fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     }
 }
 
-/// `cat leaf.pem chain.pem` joins two sections on one line where the first file does not end with a newline.
+/// `cat leaf.pem chain.pem` joins two sections on one line where the first file does not end with a newline, and puts the
+/// byte order mark of the second one before its section. A comment is skipped, whatever it holds.
 #[test]
 fn a_chain_of_which_a_part_cannot_be_sent_is_refused() {
     let (leaf, authority) = (Pair::ec(), Pair::ec());
     let line = authority.certificate.lines().nth(3).unwrap();
     let cut = authority.certificate.replace(&format!("{line}\n"), "");
-    for chain in [format!("{}{}", leaf.certificate.trim_end(), authority.certificate), leaf.certificate.clone() + &cut]
-    {
-        let files = Pair { certificate: chain, key: leaf.key.clone() }.in_files();
+    let Pair { certificate: first, key } = leaf;
+    let ends = [first.trim_end(), &format!("{} ", first.trim_end()), &format!("{first}\u{feff}")];
+    let joined = ends.map(|end| end.to_owned() + &authority.certificate);
+    for chain in joined.into_iter().chain([first.clone() + &cut]) {
+        let files = Pair { certificate: chain, key: key.clone() }.in_files();
         let log = Gateway::serve().https().arguments(files.arguments()).fail(3);
         assert!(log.contains(files.certificate.to_str().unwrap()), "{log}");
     }
+    let chain = format!("{first}# ----------BEGIN of the chain----------\r\n{}", authority.certificate);
+    Gateway::serve().https().arguments(Pair { certificate: chain, key }.in_files().arguments()).start();
 }
 
 /// The ends of two certificates, as numbers and as the events have them.
