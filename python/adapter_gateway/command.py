@@ -44,7 +44,8 @@ def find_binary() -> pathlib.Path:
     if named := os.environ.get(_VARIABLE):
         found = shutil.which(named)
         if found is None:
-            why = _REFUSED if os.path.isfile(named) else ""
+            # A name alone is looked up in `PATH`.
+            why = _REFUSED if os.path.dirname(named) and os.path.isfile(named) else ""
             raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program{why}")
         return pathlib.Path(found)
     site = pathlib.Path(__file__).resolve().parent.parent

@@ -158,6 +158,11 @@ def test_the_variable_comes_first(monkeypatch, tmp_path):
     monkeypatch.setenv("ADAPTER_GATEWAY", "program")
     assert find_binary() == program
     # What is no program is an error, and no other program takes its place.
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BinaryNotFoundError, match="'program', which is no program$"):
+        find_binary()
+    monkeypatch.setenv("PATH", str(tmp_path))
     program.chmod(0o644)
     with pytest.raises(BinaryNotFoundError, match="'program', which is no program$"):
         find_binary()
