@@ -109,10 +109,10 @@ fn pair_in(directory: &Path) -> [PathBuf; 2] {
     [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
 }
 
-/// Loads the pair of a directory, which exists. Makes a new one where there is none, where it cannot be used (a file is missing or
-/// damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing), or where it
-/// ends within 30 days. A new pair has the names of the last one too, so that two gateways with one directory do not
-/// replace each other's pair again and again. If no pair can be made, the last one is loaded as long as it is valid.
+/// Loads the pair of a directory, which exists. Makes a new one where there is none, where it cannot be used (a file is
+/// missing or damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing), or
+/// where it ends within 30 days. A new pair has the names of the last one too, so that two gateways with one directory
+/// do not replace each other's pair again and again.
 pub(super) fn load_self_signed(
     directory: &Path,
     names: &[CertificateName],

@@ -157,8 +157,6 @@ fn a_pair_is_renewed_while_connections_stay() {
     assert_eq!(certificates(&certificate), renewed);
 }
 
-/// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
-/// takes the settings as they are, and publishes on an endpoint that needs no file.
 /// Whoever puts another folder in the place of this one, or moves it back, finds the place free.
 #[test]
 fn a_folder_that_is_away_is_not_made_anew_and_the_pair_in_it_is_served_again() {
@@ -175,6 +173,8 @@ fn a_folder_that_is_away_is_not_made_anew_and_the_pair_in_it_is_served_again() {
     connector.assert_serves(&gateway);
 }
 
+/// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
+/// takes the settings as they are, and publishes on an endpoint that needs no file.
 fn unprivileged(settings: &SettingsFile) -> Builder {
     let gateway = Gateway::serve().https().no_settings().bind("tcp://127.0.0.1:*");
     if !geteuid().is_root() {
