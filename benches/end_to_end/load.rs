@@ -20,7 +20,7 @@ const EVENTS: usize = 256;
 
 pub(crate) struct Load {
     connections: Vec<LoadConnection>,
-    /// The clients, where each request has a connection of its own.
+    /// The clients, where a request that was answered ends its connection.
     clients: Option<Clients>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -40,12 +40,8 @@ impl Load {
         Self::of((0..count).map(|_| LoadConnection::open(address, tls)).collect(), None)
     }
 
-    /// Opens the first connection of each client. A request that was answered ends its connection.
-    pub(crate) fn of_clients(clients: Clients) -> Self {
-        Self::of(clients.connect(), Some(clients))
-    }
-
-    fn of(connections: Vec<LoadConnection>, clients: Option<Clients>) -> Self {
+    /// Takes these connections, each the first one of its client if there are clients.
+    pub(crate) fn of(connections: Vec<LoadConnection>, clients: Option<Clients>) -> Self {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         for (index, connection) in connections.iter().enumerate() {
             register(&epoll, index, connection, clients.is_some());

@@ -149,7 +149,7 @@ impl Bench {
         let command = self.programs.command(server, via, hub, &publishers);
         let process = ServerProcess::start(command, self.cores, both_cores, server.is_gateway());
         let tls = (via == Via::Tls).then(|| {
-            let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()).unwrap();
+            let authority = CertificateDer::from_pem_file(self.programs.file("gateway-ca.pem")).unwrap();
             Arc::new(trusting([authority], ALL_VERSIONS))
         });
         let topic = topic(prefixes);
@@ -216,7 +216,7 @@ impl Bench {
             Scenario::ConnectionEach { clients, resumed } => {
                 let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed);
-                let mut load = Load::of_clients(clients);
+                let mut load = Load::of(clients.connect(), Some(clients));
                 self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| {}));
                 let load = || load.closed_loop(&mut request, self.duration, None, |_| {});
                 let (outcome, cpu) = self.run(server, load);

@@ -43,7 +43,10 @@ impl ServerProcess {
     /// that, until it is ready.
     pub(crate) fn start(mut command: Command, cores: Cores, both: bool, reports_ready: bool) -> Self {
         let begun = Instant::now();
-        let process = cores.on_server_core(both, || Process::spawn(&mut command));
+        let (one, two) = ([cores.server], [cores.server, cores.load]);
+        set_affinity(if both { &two } else { &one });
+        let process = Process::spawn(&mut command);
+        cores.run_on_load_core();
         let address = address_of(&process.wait_event("listening"));
         let start = begun.elapsed();
         if reports_ready {
@@ -96,15 +99,6 @@ impl Cores {
     /// Moves this thread, and the threads that it will start, to the core of the load.
     pub(crate) fn run_on_load_core(self) {
         set_affinity(&[self.load]);
-    }
-
-    /// Calls `start` on the core of the server, or on both cores.
-    pub(crate) fn on_server_core<T>(self, both: bool, start: impl FnOnce() -> T) -> T {
-        let (one, two) = ([self.server], [self.server, self.load]);
-        set_affinity(if both { &two } else { &one });
-        let started = start();
-        self.run_on_load_core();
-        started
     }
 }
 

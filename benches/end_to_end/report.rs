@@ -131,16 +131,13 @@ fn number(value: f64) -> String {
 
 /// Returns the results as JSON. If there is a bound for the ratio to another build, it has the comparison too.
 pub(crate) fn json(measured: &[(&Workload, Results)], bound: Option<f64>) -> Value {
-    let workloads: Vec<_> = measured.iter().map(|(workload, results)| of_workload(workload, results, bound)).collect();
-    json!({ "fail_above": bound, "workloads": workloads })
-}
-
-fn of_workload(workload: &Workload, results: &Results, bound: Option<f64>) -> Value {
-    let servers: Vec<_> = results.servers().map(|server| of_server(results, server)).collect();
-    let compared = bound.map(|bound| -> Vec<_> {
-        results.metrics().into_iter().filter_map(|metric| comparison(results, metric, bound)).collect()
+    let workloads = measured.iter().map(|(workload, results)| {
+        let servers: Vec<_> = results.servers().map(|server| of_server(results, server)).collect();
+        let metrics = results.metrics();
+        let compared = bound.iter().flat_map(|bound| metrics.iter().filter_map(|it| comparison(results, *it, *bound)));
+        json!({ "name": workload.name, "servers": servers, "compared": compared.collect::<Vec<_>>() })
     });
-    json!({ "name": workload.name, "servers": servers, "compared": compared.unwrap_or_default() })
+    json!({ "fail_above": bound, "workloads": workloads.collect::<Vec<_>>() })
 }
 
 fn of_server(results: &Results, server: Server) -> Value {

@@ -152,11 +152,6 @@ impl Programs {
             }
     }
 
-    /// Returns the authority of the gateway's own certificate, which the gateway makes when it runs first.
-    pub(crate) fn authority_pem(&self) -> Vec<u8> {
-        fs::read(self.file("gateway-ca.pem")).unwrap()
-    }
-
     /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there.
     /// If it has a hub of its own, publishers connect to `publishers`.
     pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
@@ -227,7 +222,8 @@ impl Programs {
         command
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// Returns the path of a file of the gateway, such as those of its own certificate, which it makes when it runs first.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 }
