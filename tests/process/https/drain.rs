@@ -37,9 +37,9 @@ fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
             (client, rest)
         })
         .collect();
-    let mut idle = rig.client();
+    let mut idle = [rig.client(), rig.served_client()];
     rig.gateway.signal(Signal::TERM);
-    idle.expect_close();
+    idle.iter_mut().for_each(Client::expect_close);
     for (client, rest) in &mut cut_off {
         client.stream().send_raw(rest);
         client.expect_last(200);
@@ -60,8 +60,7 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
         client.write_all(&hello[..sent_bytes]).unwrap();
         client
     });
-    rig.gateway.signal(Signal::TERM);
-    rig.gateway.expect_stopped();
+    rig.gateway.terminate();
 }
 
 /// Two idle connections are all that may be open. A client that this machine holds up for the grace of the stop is
@@ -94,8 +93,7 @@ fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
     let mut client = rig.client();
     let record = client.stream().records(&rig.request(FINE).bytes());
     client.stream().send_raw(&record[..record.len() - 1]);
-    rig.gateway.signal(Signal::TERM);
-    rig.gateway.expect_stopped();
+    rig.gateway.terminate();
 }
 
 #[test]
@@ -110,6 +108,5 @@ fn a_switch_off_closes_what_is_idle_and_a_stop_after_it_waits_for_no_handshake()
     rig.gateway.settings.write(disabled());
     idle.expect_close();
     Client::over(silent).try_response().expect_err("the end of the connection");
-    rig.gateway.signal(Signal::TERM);
-    rig.gateway.expect_stopped();
+    rig.gateway.terminate();
 }

@@ -87,8 +87,7 @@ fn clients_that_connect_all_the_time_do_not_hold_up_the_stop() {
     let address = gateway.address();
     let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
     load.wait_for_many(400, "200s", Instant::now(), accepted);
-    gateway.signal(Signal::TERM);
-    let published = gateway.expect_stopped();
+    let published = gateway.terminate();
     let answers = load.finish();
     let count = |wanted| answers.iter().filter(|it| it.outcome == wanted).count();
     assert_eq!(count(Outcome::Accepted) as u64, published);
