@@ -130,16 +130,6 @@ fn others_feel_nothing_else_of_the_gateway() {
 }
 
 #[test]
-fn two_gateways_and_the_parent_share_a_socket() {
-    for shared in Shared::both() {
-        let mut gateways = [(); 2].map(|()| Gateway::serve().inherit(&shared.listener).start());
-        (0..40).for_each(|_| shared.connect().exchange(&gateways[0].request(FINE)).assert_accepted());
-        let accepted: Vec<u64> = gateways.iter_mut().map(Gateway::terminate).collect();
-        assert_eq!(accepted.iter().sum::<u64>(), 40, "{accepted:?}");
-    }
-}
-
-#[test]
 fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
     side_by_side(Shared::both(), |shared| {
         let mut gateway = Gateway::serve().no_settings().inherit(&shared.listener).start_disabled();

@@ -3,7 +3,6 @@
 
 mod recorded;
 
-use std::net::TcpListener;
 use std::time::SystemTime;
 
 use crate::support::ladder::{Fault, LADDER};
@@ -24,17 +23,6 @@ fn the_fault_that_comes_first_in_the_table_is_answered() {
         let given = (answer.status, answer.kind.as_str());
         assert_eq!(given, first.answer(), "{first:?} and all faults after it: {answer:?}");
     }
-}
-
-/// A port that accepts connections counts as a hub only after the handshake of ZeroMQ.
-#[test]
-fn a_port_without_zeromq_is_not_a_hub() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let gateway = Gateway::serve().connect(&format!("tcp://{}", silent.local_addr().unwrap())).start();
-    let _connection = accept_connection(&silent);
-    let answer = gateway.post(FINE);
-    assert_eq!((answer.status, answer.field("Retry-After")), (503, Some("1")));
-    answer.problem();
 }
 
 #[test]
