@@ -108,20 +108,6 @@ fn a_name_in_brackets_is_an_ipv6_address() {
 }
 
 #[test]
-fn localhost_can_be_bound_and_connected_to() {
-    let mut gateway = Gateway::serve().bind("tcp://localhost:*").start();
-    let stats = gateway.stats();
-    let endpoint = stats["endpoints"][0]["endpoint"].as_str().unwrap();
-    let subscriber = Subscriber::connected(&endpoint.replace("localhost", "127.0.0.1"), "");
-    subscriber.wait_until_subscribed(&gateway);
-
-    let hub = hub_at(ANY_PORT);
-    let endpoint = hub.get_last_endpoint().unwrap().unwrap();
-    let gateway = Gateway::serve().connect(&endpoint.replace("127.0.0.1", "localhost")).start();
-    wait_served(&gateway, &hub);
-}
-
-#[test]
 fn a_parent_learns_that_a_name_cannot_be_resolved() {
     // Nothing listens there, so that each question is refused at once.
     let nobody = format!("nameserver {}\n", free_address().ip());

@@ -54,10 +54,10 @@ fn each_endpoint_that_is_bound_is_told_with_its_address() {
     let any_port = "tcp://127.0.0.1:0";
     let hub = ["--hub", "--hub-publishers", "tcp://127.0.0.2:0", "--hub-subscribers", "tcp://127.0.0.3:*"];
     let abstract_name = format!("ipc://@adapter-gateway-test-endpoints-{}", std::process::id());
-    let builder = Gateway::serve().bind(any_port).bind("ipc://*").bind(&abstract_name).arguments(hub);
-    let mut gateway = builder.start();
-    let beginnings = ["tcp://127.0.0.1:", "ipc://", "tcp://127.0.0.2:", "tcp://127.0.0.3:"];
-    let [bound_tcp, bound_ipc, publishers, hub_subscribers] = beginnings.map(|beginning| {
+    let builder = Gateway::serve().bind(any_port).bind("ipc://*").bind(&abstract_name).bind("tcp://localhost:*");
+    let mut gateway = builder.arguments(hub).start();
+    let beginnings = ["tcp://127.0.0.1:", "ipc://", "tcp://127.0.0.1:", "tcp://127.0.0.2:", "tcp://127.0.0.3:"];
+    let [bound_tcp, bound_ipc, bound_by_name, publishers, hub_subscribers] = beginnings.map(|beginning| {
         let endpoint = |event: &Value| event["endpoint"].as_str().unwrap_or_default().to_owned();
         let is_bound =
             |it: &Value| is_event(it, "bus") && it["state"] == "bound" && endpoint(it).starts_with(beginning);
@@ -65,12 +65,12 @@ fn each_endpoint_that_is_bound_is_told_with_its_address() {
         assert_eq!(event.get("reason"), None, "{event}");
         endpoint(&event)
     });
-    for endpoint in [&bound_tcp, &publishers, &hub_subscribers] {
+    for endpoint in [&bound_tcp, &bound_by_name, &publishers, &hub_subscribers] {
         assert!(!endpoint.ends_with(":0") && !endpoint.ends_with('*'), "{endpoint}");
     }
     assert_ne!(bound_ipc, "ipc://*");
     drop(RawPeer::speaking(&publishers, "PUB"));
-    for endpoint in [&bound_tcp, &bound_ipc, &abstract_name, &hub_subscribers] {
+    for endpoint in [&bound_tcp, &bound_ipc, &abstract_name, &bound_by_name, &hub_subscribers] {
         Subscriber::connected(endpoint, "").wait_until_subscribed(&gateway);
     }
     assert!(Gateway::serve().bind(&abstract_name).fail(3).contains(&abstract_name));
