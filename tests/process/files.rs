@@ -60,7 +60,6 @@ fn a_certificate_that_does_not_answer_hides_no_change_of_the_settings() {
         assert!(refuses(gateway.address()));
         gateway.enable("of-the-test");
         gateway.terminate();
-        folder.hang(false);
     }
 }
 
@@ -79,14 +78,13 @@ fn a_certificate_that_another_computer_replaces_is_served_within_seconds() {
 /// A start that the certificate may still refuse touches nothing else.
 #[test]
 fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoint() {
-    let Some((builder, folder, _file, _mounted)) = with_a_hanging_certificate(true) else { return };
+    let Some((builder, _folder, _file, _mounted)) = with_a_hanging_certificate(true) else { return };
     let mut gateway = builder.spawn();
     eventually_handles_signals(&gateway);
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
     let stdout = gateway.stop().stdout;
     assert!(!stdout.contains("bound"), "{stdout}");
-    folder.hang(false);
 }
 
 #[test]
@@ -106,7 +104,6 @@ fn settings_that_do_not_answer_keep_no_socket_while_requests_are_answered() {
     client.send(rest);
     client.response().assert_accepted();
     gateway.finish(0);
-    folder.hang(false);
 }
 
 #[test]
@@ -181,7 +178,6 @@ fn an_api_that_is_switched_off_again_waits_for_no_certificate_of_its_own() {
     assert!(is_off(&first), "{first}");
     gateway.wait_settings("reloaded");
     gateway.terminate();
-    folder.hang(false);
 }
 
 /// Waits until the process handles signals. Between the system call that installs a handler and the end of its

@@ -268,12 +268,8 @@ fn listen_says_why_each_endpoint_is_not_connected_and_connects_after_another_soc
     let silent = format!("tcp://{}", stranger.local_addr().unwrap());
     let unresolved = "tcp://nonexistent.invalid:16103";
 
-    let mut command = binary();
-    command.arg("listen");
-    for endpoint in [unresolved, &silent, &wrong, &right] {
-        command.args(["--connect", endpoint]);
-    }
-    let mut listen = Process::spawn(&mut command);
+    let others = ["--connect", &silent, "--connect", &wrong, "--connect", &right];
+    let mut listen = Process::spawn(&mut listen(unresolved, &others));
     for line in [
         format!("not connected to {unresolved}: the name cannot be resolved: "),
         format!("not connected to {silent}: no answer"),

@@ -26,16 +26,12 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(request("HEAD", "/", b"", b"")),
         1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
         1 => select(vec![
-            http_1_0(),
+            String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes(),
             request("POST", super::bytes::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
             chunked(b"2\r\n{}x"),
             b"garbage\r\n\r\n".to_vec(),
         ]),
     ]
-}
-
-fn http_1_0() -> Vec<u8> {
-    String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes()
 }
 
 /// Returns `content` in chunks that end at these places.

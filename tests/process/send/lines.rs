@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
+use crate::listen::listen;
 use crate::support::subscriber::text;
 use crate::support::*;
 
@@ -61,8 +62,7 @@ fn what_listen_records_is_replayed() {
         [" two  blanks ", "{}"],
     ];
     let record = directory.path().join("record");
-    let mut listen = binary();
-    listen.args(["listen", "--connect", &endpoint, "--count", &messages.len().to_string()]);
+    let mut listen = listen(&endpoint, &["--count", &messages.len().to_string()]);
     let mut listen = Process::spawn_printing_to(&mut listen, std::fs::File::create(&record).unwrap());
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     for message in messages {
