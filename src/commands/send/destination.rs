@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,7 +110,8 @@ impl Destination {
         }
         let host = without_zone(&address.host);
         let host = match host.trim_matches(['[', ']']) {
-            "0.0.0.0" | "::" => "localhost", // it leads to this computer, and no certificate names it
+            // It leads to this computer, and no certificate names it.
+            host if host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) => "localhost",
             host => host,
         };
         Ok(Self {
@@ -392,7 +394,7 @@ mod tests {
             ("https://[fe80::1%eth0]", "[fe80::1]", "fe80::1"),
             ("https://[::1]:5", "[::1]:5", "::1"),
             ("https://0.0.0.0:5", "0.0.0.0:5", "localhost"),
-            ("https://[::]:5", "[::]:5", "localhost"),
+            ("https://[0::0]:5", "[0::0]:5", "localhost"),
             ("https://h:5", "h:5", "h"),
         ] {
             let destination = Destination::of_url(url, PathBuf::new()).unwrap();
