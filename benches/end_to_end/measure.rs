@@ -291,7 +291,8 @@ impl Bench {
             // A load may be ahead of many subscribers by all that it sends in a short measurement.
             outcome.elapsed = begun.elapsed();
         }
-        (outcome, server.process.cpu() - cpu)
+        let now = server.process.cpu();
+        (outcome, Cpu { all: now.all - cpu.all, bus: now.bus - cpu.bus })
     }
 
     fn timed(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> Figures {

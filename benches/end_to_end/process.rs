@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::ops::Sub;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -20,14 +19,6 @@ pub(crate) struct Cpu {
     pub(crate) all: Duration,
     /// That of all its threads but the workers of a gateway.
     pub(crate) bus: Duration,
-}
-
-impl Sub for Cpu {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self { all: self.all - before.all, bus: self.bus - before.bus }
-    }
 }
 
 /// A running server. Drop kills it.

@@ -118,7 +118,11 @@ impl Gateway {
             spawn_local(async {
                 let tasks = LocalSet::new();
                 tasks.run_until(worker::serve::<Simulated>(context)).await;
-                World::current().end_tasks(tasks);
+                // Tasks are dropped in an order that differs from run to run.
+                let world = World::current();
+                world.is_silent.set(true);
+                drop(tasks);
+                world.is_silent.set(false);
             })
         };
         let (world, workers) = (Rc::clone(world), RefCell::new(contexts.into_iter().map(run).collect()));
@@ -266,13 +270,6 @@ impl Gateway {
 }
 
 impl World {
-    /// Drops the tasks of a worker, in an order that differs from run to run.
-    fn end_tasks(&self, tasks: LocalSet) {
-        self.is_silent.set(true);
-        drop(tasks);
-        self.is_silent.set(false);
-    }
-
     /// Checks what is held of bodies, while no task runs.
     fn check_memory(&self) {
         let (mut bytes, mut bodies) = (0, 0);

@@ -66,14 +66,6 @@ pub(crate) struct Limits {
     pub(crate) is_tls: bool,
 }
 
-impl Limits {
-    /// Bodies and the queue have bounds of their own here, so that each is reached alone.
-    fn of_bus(&self) -> limits::Limits {
-        let (queue_messages, buffered_bytes) = (self.queue_messages, self.queue_bytes);
-        limits::Limits { queue_messages, buffered_bytes, ..limits::Limits::DEFAULT }
-    }
-}
-
 /// What decides on a request beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -125,8 +117,11 @@ impl World {
     pub(crate) fn new(limits: Limits, random: Random, is_traced: bool) -> Rc<Self> {
         let start = Instant::now();
         let moment = Moment { token: None, is_connected: true };
+        // Bodies and the queue have bounds of their own here, so that each is reached alone.
+        let (queue_messages, buffered_bytes) = (limits.queue_messages, limits.queue_bytes);
+        let of_bus = limits::Limits { queue_messages, buffered_bytes, ..limits::Limits::DEFAULT };
         let world = Rc::new(Self {
-            bus: Bus::new(&limits.of_bus()),
+            bus: Bus::new(&of_bus),
             budget: Budget::new(limits.buffered_bytes),
             permits: Arc::new(Semaphore::new(limits.connections)),
             counters: std::iter::repeat_with(Arc::default).take(limits.workers).collect(),
