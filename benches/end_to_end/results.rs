@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::comparison::{Comparison, compare, median};
-use crate::measure::{Bench, CONNECTIONS, Figures, Metric, RunningServer, SMALL_BYTES, Scenario};
+use crate::measure::{Bench, CONNECTIONS, Figures, Metric, SMALL_BYTES, Scenario};
 use crate::servers::{Server, Via};
 use crate::workloads::Workload;
 
@@ -28,7 +28,12 @@ impl Results {
             }
         }
         let rate_hz = match workload.scenario {
-            Scenario::HalfLoad { of } => half_rate(bench, &running[&of]),
+            Scenario::HalfLoad { of } => {
+                // Half of the requests a second that this server answers at most.
+                let full_load = Scenario::Closed { connections: CONNECTIONS, pipelined: 1, body_bytes: SMALL_BYTES };
+                let figures = bench.measure(&running[&of], full_load, 0.0);
+                figures.iter().find(|(metric, _)| *metric == Metric::Requests).expect("a rate").1 / 2.0
+            }
             _ => 0.0,
         };
         let mut measured: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -82,11 +87,4 @@ impl Results {
         let values = rounds.filter_map(|figures| figures.iter().find(|(known, _)| *known == metric));
         values.map(|&(_, value)| value).collect()
     }
-}
-
-/// Returns half of the requests a second that a server answers at most.
-fn half_rate(bench: &Bench, server: &RunningServer) -> f64 {
-    let full_load = Scenario::Closed { connections: CONNECTIONS, pipelined: 1, body_bytes: SMALL_BYTES };
-    let figures = bench.measure(server, full_load, 0.0);
-    figures.iter().find(|(metric, _)| *metric == Metric::Requests).expect("a rate").1 / 2.0
 }
