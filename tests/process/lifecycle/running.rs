@@ -44,9 +44,7 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
         gateway.signal(Signal::USR1);
         Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
     }
-    assert!(gateway.is_running());
-    gateway.signal(Signal::TERM);
-    gateway.finish(0);
+    Process::stop(&mut gateway, Signal::TERM);
 }
 
 /// A hub and a client are connected. The gateway may finish its start during the first seconds, so one idle second of

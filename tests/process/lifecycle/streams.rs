@@ -67,8 +67,7 @@ fn streams_that_take_nothing_or_that_nobody_reads_hold_up_nothing() {
         Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
         gateway.settings.write(disabled());
         wait_until_it_listens(address, false);
-        gateway.signal(Signal::TERM);
-        gateway.finish(0);
+        Process::stop(&mut gateway, Signal::TERM);
     }
 
     // A start that fails ends too.
@@ -87,8 +86,7 @@ fn a_stdout_that_does_not_block_gets_every_event() {
     let mut gateway = Gateway::serve().listen(address).stdout(stdout).spawn();
     wait_until_it_listens(address, true);
     let begun = late.read_until(|events| events.contains("\"listening\""));
-    gateway.signal(Signal::TERM);
-    gateway.finish(0);
+    Process::stop(&mut gateway, Signal::TERM);
     let events = begun + &late.read_to_end();
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(is_event(events.last().unwrap(), "stopped"), "{events:?}");
@@ -123,8 +121,7 @@ fn a_terminal_gets_the_log_and_no_events() {
         let builder = Gateway::serve().arguments(has_events.then_some("--events"));
         let mut gateway = builder.stdout(terminal.stream()).spawn();
         gateway.wait_log("info: listening on ");
-        gateway.signal(Signal::TERM);
-        let log = gateway.finish(0).stderr;
+        let log = Process::stop(&mut gateway, Signal::TERM).stderr;
         assert!(log.starts_with("info: ") || log.starts_with("warning: "), "{log}");
         let screen = terminal.read_to_end();
         assert_eq!(screen.contains(r#"{"event":"stopped""#), has_events, "{screen}");
