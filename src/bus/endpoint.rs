@@ -1,10 +1,11 @@
 //! Addresses of ZeroMQ sockets, checked before libzmq sees them.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use serde::{Serialize, Serializer};
 use socket2::TcpKeepalive;
@@ -16,6 +17,13 @@ const IPC_PATH_MAX: usize = 107;
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
+
+/// The ports that the kernel gives to connections (ip(7)).
+static EPHEMERAL_PORTS: LazyLock<RangeInclusive<u16>> = LazyLock::new(|| {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ports = text.split_whitespace().map(|port| port.parse().unwrap_or_default());
+    ports.next().unwrap_or(0)..=ports.next().unwrap_or(u16::MAX)
+});
 
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,12 +96,14 @@ impl Endpoint {
         matches!(self.location(), Location::Tcp(address) if address.contains('%') || self.numeric().is_none())
     }
 
-    /// Returns the endpoint with a source, so that libzmq sets `SO_REUSEADDR`. A port of this host where nobody listens
-    /// may become the dialler's own port, which is then connected to itself (RFC 9293 §3.5). Without the option, no hub
-    /// could bind that port for a minute afterwards (TIME_WAIT).
-    pub(super) fn with_any_source(&self) -> String {
+    /// Returns what libzmq is to dial. An ephemeral port of this host where nobody listens may become the dialler's own
+    /// port, which is then connected to itself (RFC 9293 §3.5), and no hub could bind it for a minute afterwards
+    /// (TIME_WAIT). Where a source is written, libzmq sets `SO_REUSEADDR`, so that a hub can. A source takes a port for
+    /// itself, while connections to different places share ports, so it is written for these ports alone.
+    pub(super) fn for_libzmq(&self) -> String {
+        let is_ephemeral = self.numeric().is_some_and(|address| EPHEMERAL_PORTS.contains(&address.port()));
         let source = if self.is_ipv6() { "tcp://[::]:0;" } else { "tcp://0.0.0.0:0;" };
-        self.0.replacen("tcp://", source, 1)
+        if is_ephemeral { self.0.replacen("tcp://", source, 1) } else { self.0.to_string() }
     }
 
     pub(super) fn location(&self) -> Location<'_> {

@@ -117,6 +117,19 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     });
 }
 
+/// The gateway listens at one of the two. Other programs take all of them where they end many connections.
+#[test]
+fn a_hub_is_dialled_while_each_ephemeral_port_has_a_connection_to_another_place() {
+    let two_ports = "ip link set lo up && echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";
+    let script = unshared("--net", two_ports);
+    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
+        return skip("no network can be made here: this needs `unshare` and `ip`");
+    }
+    let builder = Gateway::serve().only_hub("tcp://*:16130", "tcp://*:16103").after(&script);
+    let mut gateway = builder.connect("tcp://127.0.0.2:16130").connect("tcp://127.0.0.3:16130").start();
+    assert_ne!(gateway.wait_connected()["endpoint"], gateway.wait_connected()["endpoint"]);
+}
+
 #[test]
 fn a_hub_at_an_address_with_a_zone_is_dialled() {
     let script = unshared("--net", "ip link set lo up && ip addr add fe80::1/64 dev lo nodad");

@@ -118,7 +118,7 @@ impl Link {
     /// Lets libzmq dial `address` in the place of what it dials now. What waits in the pipe to it is lost.
     fn dial(&mut self, address: Endpoint) -> io::Result<()> {
         if let Some(former) = self.dialled.take() {
-            let _ = self.socket.disconnect(&former.with_any_source());
+            let _ = self.socket.disconnect(&former.for_libzmq());
             // libzmq does not say how many wait, and gives none back.
             let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
             let lost_messages = mem::take(&mut self.taken_messages).min(pipe_messages);
@@ -130,7 +130,7 @@ impl Link {
             while self.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
         }
         let dialled = self.dialled.insert(address);
-        ffi::connect(&mut self.socket, &dialled.with_any_source())
+        ffi::connect(&mut self.socket, &dialled.for_libzmq())
     }
 
     fn dialled_address(&self) -> Option<SocketAddr> {

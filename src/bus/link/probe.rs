@@ -78,7 +78,7 @@ fn find_peer(addresses: &[SockAddr], role: SocketRole) -> Result<&SockAddr, NotC
 /// Connects to the address and closes the connection before the end of the handshake.
 fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     let mut socket = Socket::new(address.domain(), Type::STREAM, None)?;
-    // See `Endpoint::with_any_source`.
+    // See `Endpoint::for_libzmq`.
     socket.set_reuse_address(true)?;
     // There is no error of the system after the timeout, and at a Unix socket whose backlog is full.
     let as_reason = |error: io::Error| if error.raw_os_error().is_some() { error.into() } else { NotConnected::Silent };

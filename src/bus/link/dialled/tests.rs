@@ -138,7 +138,7 @@ fn a_port_of_the_dialler_can_be_bound_and_what_is_dialled_can_be_dialled_no_more
         let (_connection, own) = hub.accept().unwrap();
         TcpListener::bind(own).unwrap();
         let dialled = dialler.dialled.link.dialled.take().unwrap();
-        dialler.dialled.link.socket.disconnect(&dialled.with_any_source()).unwrap();
+        dialler.dialled.link.socket.disconnect(&dialled.for_libzmq()).unwrap();
     }
 }
 
