@@ -10,16 +10,12 @@ use std::{mem, thread};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::socket::{CONNECT_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::poller::Waker;
 use crate::sys::host::look_up;
 use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole};
-
-/// The time for a connection, where packets vanish.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The time for the peer's half of the handshake. It is one round trip.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl From<io::Error> for NotConnected {
     fn from(error: io::Error) -> Self {
@@ -82,9 +78,10 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     socket.set_reuse_address(true)?;
     // There is no error of the system after the timeout, and at a Unix socket whose backlog is full.
     let as_reason = |error: io::Error| if error.raw_os_error().is_some() { error.into() } else { NotConnected::Silent };
-    socket.connect_timeout(address, CONNECT_TIMEOUT).map_err(as_reason)?;
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
-    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.connect_timeout(address, Duration::from_millis(CONNECT_TIMEOUT_MS.into())).map_err(as_reason)?;
+    let timeout = Duration::from_millis(HANDSHAKE_TIMEOUT_MS.into());
+    let deadline = Instant::now() + timeout;
+    socket.set_write_timeout(Some(timeout))?;
     let (version, mut rest) = GREETING.split_at(GREETING_VERSION_BYTES);
     socket.write_all(version)?;
     let (mut session, mut buffer) = (PeerSession::new(role, 0), [0; 512]);

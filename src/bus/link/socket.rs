@@ -28,10 +28,10 @@ const RECONNECT_MS: i32 = 100;
 /// Longest such pause, in ms; it doubles from the first. A hub that is away costs two attempts a second.
 const RECONNECT_MAX_MS: i32 = 400;
 /// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
-const CONNECT_TIMEOUT_MS: i32 = 3_000;
+pub(super) const CONNECT_TIMEOUT_MS: u16 = 3_000;
 /// Longest time for a handshake, in ms. It is two round trips, each of a second and more where a link is congested, and
 /// has no end if the peer speaks another protocol.
-const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
+pub(super) const HANDSHAKE_TIMEOUT_MS: u16 = 5_000;
 
 /// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first
 /// socket. They inherit the name and the scheduling policy of the thread that creates it, so a thread with both calls
@@ -74,8 +74,8 @@ pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_linger(0)?;
     socket.set_reconnect_ivl(RECONNECT_MS)?;
     socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
-    socket.set_connect_timeout(CONNECT_TIMEOUT_MS)?;
-    socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS)
+    socket.set_connect_timeout(CONNECT_TIMEOUT_MS.into())?;
+    socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS.into())
 }
 
 /// Sets TCP keep-alive, which libzmq as the `zmq-sys` crate builds it does not do.

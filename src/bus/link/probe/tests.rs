@@ -76,8 +76,11 @@ fn what_answers_is_told_apart() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
+        let is_hub = expected.is_none();
         let peer = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            // A hub may be behind a slow link.
+            thread::sleep(Duration::from_millis(if is_hub { 2_500 } else { 0 }));
             stream.read_exact(&mut [0; GREETING_VERSION_BYTES]).unwrap();
             stream.write_all(&answer).unwrap();
         });
