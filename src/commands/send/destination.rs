@@ -23,15 +23,12 @@ use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 use crate::settings::{self, Access, DisabledReason};
-use crate::sys::retry::retry_until;
+use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::terminal::path_option;
 use crate::tls::source::CertificateSource;
 
 /// The most that one address gets to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The pause between two attempts to connect to a Unix socket whose queue is full.
-const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(50);
 
 /// How young a settings file is that the gateway may not have read yet.
 const YOUNG_SETTINGS: Duration = Duration::from_secs(2);
@@ -234,7 +231,7 @@ fn connect(address: &SockAddr, timeout: Duration) -> io::Result<Socket> {
         // While the queue of the socket is full, a blocking call waits for ever.
         socket.set_nonblocking(true)?;
         let is_full = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        let connected = retry_until(timeout, FULL_QUEUE_PAUSE, || socket.connect(address), is_full);
+        let connected = retry_until(timeout, PAUSE, || socket.connect(address), is_full);
         connected.map_err(|error| if is_full(&error) { io::Error::other("its queue is full") } else { error })?;
     } else {
         socket.connect_timeout(address, timeout)?;
