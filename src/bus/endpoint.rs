@@ -1,11 +1,10 @@
 //! Addresses of ZeroMQ sockets, checked before libzmq sees them.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, fs};
 
 use serde::{Serialize, Serializer};
 use socket2::TcpKeepalive;
@@ -18,12 +17,8 @@ pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
 
-/// The ports that the kernel gives to connections (ip(7)).
-static EPHEMERAL_PORTS: LazyLock<RangeInclusive<u16>> = LazyLock::new(|| {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut ports = text.split_whitespace().map(|port| port.parse().unwrap_or_default());
-    ports.next().unwrap_or(0)..=ports.next().unwrap_or(u16::MAX)
-});
+/// The first port that the kernel gives to connections, unless it is set up otherwise (`ip_local_port_range`, ip(7)).
+const FIRST_EPHEMERAL_PORT: u16 = 32_768;
 
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +96,7 @@ impl Endpoint {
     /// (TIME_WAIT). Where a source is written, libzmq sets `SO_REUSEADDR`, so that a hub can. A source takes a port for
     /// itself, while connections to different places share ports, so it is written for these ports alone.
     pub(super) fn for_libzmq(&self) -> String {
-        let is_ephemeral = self.numeric().is_some_and(|address| EPHEMERAL_PORTS.contains(&address.port()));
+        let is_ephemeral = self.numeric().is_some_and(|address| address.port() >= FIRST_EPHEMERAL_PORT);
         let source = if self.is_ipv6() { "tcp://[::]:0;" } else { "tcp://0.0.0.0:0;" };
         if is_ephemeral { self.0.replacen("tcp://", source, 1) } else { self.0.to_string() }
     }
