@@ -206,6 +206,19 @@ fn a_token_that_is_bad_is_logged_with_the_way_to_a_better_one() {
     assert!(lines.len() == flaws.len() && lines.iter().zip(flaws).all(|(line, flaw)| line.contains(flaw)), "{log}");
 }
 
+#[test]
+fn settings_behind_a_link_are_followed_where_they_are_written() {
+    let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
+    let elsewhere = SettingsFile::absent();
+    elsewhere.write(&enabled(&token("old")));
+    gateway.settings.remove();
+    std::os::unix::fs::symlink(elsewhere.path(), gateway.settings.path()).unwrap();
+    gateway.wait_listening();
+    assert_eq!(status_with(&mut gateway.client(), &token("old")), 200);
+    elsewhere.write(&enabled(&token("new")));
+    wait_until("the new token", || status_with(&mut gateway.client(), &token("new")) == 200);
+}
+
 /// The wait begins after 50 ms, and has 250 ms. A machine that is busy may end it before the signal comes.
 #[test]
 fn sighup_ends_the_wait_for_a_file_that_has_just_been_emptied() {
