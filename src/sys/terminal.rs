@@ -15,7 +15,7 @@ pub(crate) fn is_unseen(c: char) -> bool {
         return c.is_ascii_control();
     }
     let is_space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
-    // Alone, a mark would be escaped that joins the character before it.
+    // A mark that joins the character before it is escaped where there is none.
     !is_space && format!("x{c}").escape_debug().nth(2).is_some()
 }
 

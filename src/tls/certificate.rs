@@ -156,7 +156,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     }
 }
 
-/// Returns whether a section begins behind the end, or the byte order mark, of a file. The parser skips such a line.
+/// Returns whether a section begins on the line that ends another one, or behind a byte order mark, as in a file that
+/// is put together from several. The parser skips such a line.
 fn hides_section(line: &[u8]) -> bool {
     [b"-----END ", BYTE_ORDER_MARK].iter().any(|start| line.starts_with(start))
         && memchr::memmem::find(line, b"-----BEGIN ").is_some()

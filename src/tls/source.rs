@@ -76,8 +76,8 @@ impl CertificateSource {
         }
     }
 
-    /// Makes the directory of a self-signed pair where it is absent. Who loads the pair later does not: whoever has moved
-    /// the directory away may be about to put another one in its place.
+    /// Makes the directory of a self-signed pair where it is absent. [`CertificateSource::load`] does not: whoever has
+    /// moved the directory away may be about to put another one in its place.
     pub fn make_directory(&self) -> Result<(), CertificateError> {
         let Self::SelfSigned { directory, .. } = self else { return Ok(()) };
         let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory);

@@ -1,8 +1,8 @@
 //! What waits for whom, and since when: one log, from which subscribers and dialled endpoints read, each at its place.
 //!
 //! A message is matched once, when it is taken. It waits until it was written to each subscriber that matched then, or
-//! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. A
-//! slower one delays nobody. The owner of the sockets bounds what enters, and asks who holds it up.
+//! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. A slower
+//! one delays nobody. The owner of the sockets bounds what enters, and asks who holds it up.
 
 mod readers;
 #[cfg(test)]
@@ -31,8 +31,8 @@ const BATCH_ENTRIES: usize = 4_096;
 /// The smallest part of a message that is not copied, in bytes. To copy less costs less than another system call.
 pub const REFERENCED_BYTES: usize = 16 * 1024;
 
-/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. The
-/// others wait while it is written.
+/// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. The others wait while
+/// it is written.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
 
 /// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
