@@ -1,16 +1,17 @@
 //! The program: it parses the arguments, runs the command, and turns the result into an exit status.
 
-use std::io::{Write, stdout};
+use std::io::stdout;
 
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
 use adapter_gateway::sys::log;
 use adapter_gateway::sys::process;
+use adapter_gateway::sys::writer::write_all;
 
 fn main() {
     process::unblock_signals();
-    process::ignore_file_size_signal();
+    process::ignore_signals_of_files();
     process::keep_freed_memory();
     log::log_panics();
     let status = match run() {
@@ -33,6 +34,8 @@ fn run() -> Result<(), Failure> {
         Ok(Command::Enable(arguments)) => commands::enable::run(arguments.settings.as_ref(), true),
         Ok(Command::Disable(arguments)) => commands::enable::run(arguments.settings.as_ref(), false),
         Err(EarlyExit::Usage(text)) => Err(Failure::new(Failure::USAGE, text)),
-        Err(EarlyExit::Help(text)) => Failure::of_output(writeln!(stdout(), "{}", text.trim_end())),
+        Err(EarlyExit::Help(text)) => {
+            Failure::of_output(write_all(&stdout(), format!("{}\n", text.trim_end()).as_bytes()))
+        }
     }
 }

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{Exchange, MAX_SUBSCRIBERS, WireMessage};
+use adapter_gateway::zmtp::{Exchange, MAX_SUBSCRIBERS, Origin, WireMessage};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -24,15 +24,13 @@ fn exchange((mut exchange, messages, mut buffer): (Exchange, Vec<WireMessage>, V
 
 fn pass_on(exchange: &mut Exchange, messages: Vec<WireMessage>, buffer: &mut Vec<u8>) {
     for message in messages {
-        exchange.post(black_box(message), Duration::ZERO);
+        exchange.take(black_box(message), Origin::Posted, Duration::ZERO);
     }
     while !exchange.waiting().is_empty() {
         for place in exchange.waiting().iter() {
             let referenced_bytes = exchange.batch(place, false, buffer).len();
             let written_bytes = black_box(&*buffer).len() + referenced_bytes;
-            if exchange.written(place, written_bytes) {
-                exchange.acknowledged(place, 0);
-            }
+            exchange.written(place, written_bytes, || 0);
         }
     }
     assert_eq!(exchange.take_freed().posted, MESSAGES as u64);

@@ -4,24 +4,16 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-use socket2::TcpKeepalive;
+use serde::Serialize;
+
+use crate::sys::host::EPHEMERAL_PORTS;
 
 /// Longest path of an `ipc://` endpoint, in bytes: the size of the path in `sockaddr_un` without its NUL.
 const IPC_PATH_MAX: usize = 107;
 
-/// A TCP connection that was idle for so long is probed with so many probes, so far apart, before it ends.
-pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-pub(super) const KEEPALIVE_PROBES: u32 = 3;
-
-/// The first port that the kernel gives to connections, unless it is set up otherwise (`ip_local_port_range`, ip(7)).
-const FIRST_EPHEMERAL_PORT: u16 = 32_768;
-
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Endpoint(Arc<str>);
 
 /// Where an [`Endpoint`] leads.
@@ -29,12 +21,6 @@ pub(super) enum Location<'a> {
     Tcp(&'a str),
     /// The path of a Unix socket, or its abstract name after an `@`.
     Ipc(&'a str),
-}
-
-impl Serialize for Endpoint {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
 }
 
 impl Endpoint {
@@ -96,7 +82,7 @@ impl Endpoint {
     /// (TIME_WAIT). Where a source is written, libzmq sets `SO_REUSEADDR`, so that a hub can. A source takes a port for
     /// itself, while connections to different places share ports, so it is written for these ports alone.
     pub(super) fn for_libzmq(&self) -> String {
-        let is_ephemeral = self.numeric().is_some_and(|address| address.port() >= FIRST_EPHEMERAL_PORT);
+        let is_ephemeral = self.numeric().is_some_and(|address| EPHEMERAL_PORTS.contains(&address.port()));
         let source = if self.is_ipv6() { "tcp://[::]:0;" } else { "tcp://0.0.0.0:0;" };
         if is_ephemeral { self.0.replacen("tcp://", source, 1) } else { self.0.to_string() }
     }
@@ -125,11 +111,6 @@ impl FromStr for Endpoint {
         }
         Ok(Self(text.into()))
     }
-}
-
-/// Returns how the kernel finds out that the peer of a TCP connection has disappeared without closing it.
-pub(super) fn keepalive() -> TcpKeepalive {
-    TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES)
 }
 
 fn check_tcp(address: &str) -> Result<(), &'static str> {

@@ -1,6 +1,6 @@
 //! Where posted messages wait for the bus thread: plain fields behind one lock. `docs/design.md` says why.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,8 +32,7 @@ pub struct Inbox {
     pub(super) peers: Arc<PeerCounters>,
     /// `None` without a hub.
     pub(super) hub: Option<Arc<HubCounters>>,
-    capacity: u64,
-    max_bytes: usize,
+    limits: Limits,
 }
 
 #[derive(Default)]
@@ -43,8 +42,8 @@ struct Contents {
     notices: Notices,
     /// Bytes and peers are counted elsewhere.
     counters: BusCounters,
-    /// The endpoints that are or were connected.
-    had_connection: BTreeSet<usize>,
+    /// Whether each dialled endpoint is or was connected. These are the last ones of the counters.
+    had_connection: Vec<bool>,
 }
 
 /// What the bus thread finds in the inbox beside messages.
@@ -63,21 +62,24 @@ pub struct Notices {
 }
 
 /// What the bus had done and what it held when it was asked.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BusCounters {
     /// Messages for which [`crate::message::publish::Publish::publish`] returned `Ok`.
     pub accepted: u64,
     /// Messages that nobody needs any more: they were handed to libzmq, and written to each subscriber that matched.
     pub published: u64,
     /// The queue, and what held it up.
+    #[serde(flatten)]
     pub queue: QueueCounters,
     /// Every endpoint that messages are sent to, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
     /// The subscribers of bound endpoints.
+    #[serde(flatten)]
     pub subscribers: SubscriberTotals,
     /// The peers of bound endpoints that were beyond a bound.
     pub peers: PeerCounters,
     /// What publishers of the embedded hub have sent; `None` without a hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubCounters>,
 }
 
@@ -113,16 +115,16 @@ impl Inbox {
     /// as connected, and to those that are `dialled`, none of which is connected.
     pub fn new(limits: &Limits, waker: Arc<Waker>, bound: Vec<Endpoint>, dialled: Vec<Endpoint>) -> Self {
         let state = |connected| move |endpoint| EndpointCounters { endpoint, connected, reconnects: 0 };
+        let had_connection = vec![false; dialled.len()];
         let endpoints = bound.into_iter().map(state(true)).chain(dialled.into_iter().map(state(false))).collect();
         let counters = BusCounters { endpoints, ..BusCounters::default() };
         Self {
-            contents: Mutex::new(Contents { counters, ..Contents::default() }),
+            contents: Mutex::new(Contents { counters, had_connection, ..Contents::default() }),
             waker,
             log_wanted: AtomicBool::new(false),
             peers: Arc::default(),
             hub: None,
-            capacity: limits.queue_messages.get() as u64,
-            max_bytes: limits.buffered_bytes,
+            limits: *limits,
         }
     }
 
@@ -137,8 +139,8 @@ impl Inbox {
         if notices.stop_at.is_some() {
             return Err(Unavailable::Stopping);
         }
-        let fits = notices.bytes == 0 || notices.bytes.saturating_add(weight_bytes) <= self.max_bytes;
-        if fits && counters.queue.depth < self.capacity {
+        let fits = notices.bytes == 0 || notices.bytes.saturating_add(weight_bytes) <= self.limits.buffered_bytes;
+        if fits && counters.queue.depth < self.limits.queue_messages.get() as u64 {
             return Ok(contents);
         }
         let refusal = if notices.is_stalled { Unavailable::Stalled } else { Unavailable::QueueFull };
@@ -181,24 +183,36 @@ impl Inbox {
         queue.depth -= messages;
         notices.bytes -= weight_bytes;
         debug_assert_eq!(queue.depth == 0, notices.bytes == 0, "each message weighs something");
+        debug_assert_eq!(
+            counters.accepted,
+            counters.published + queue.depth,
+            "what was accepted waits or is published"
+        );
         notices.has_refused &= messages == 0;
         queue.pipe_full += u64::from(is_stalled && !notices.is_stalled);
         notices.is_stalled = is_stalled;
     }
 
-    /// Says whether an endpoint is connected.
-    pub fn set_connected(&self, endpoint: usize, is_connected: bool) {
+    /// Says whether a dialled endpoint is connected.
+    pub fn set_connected(&self, dialled: usize, is_connected: bool) {
         let Contents { counters, had_connection, .. } = &mut *self.lock();
-        let Some(counters) = counters.endpoints.get_mut(endpoint) else { return };
-        if is_connected && !counters.connected && !had_connection.insert(endpoint) {
-            counters.reconnects += 1;
+        let bound = counters.endpoints.len() - had_connection.len();
+        let mut endpoints = counters.endpoints.iter_mut().skip(bound).zip(had_connection);
+        let Some((endpoint, had_connection)) = endpoints.nth(dialled) else { return };
+        if is_connected && !endpoint.connected && mem::replace(had_connection, true) {
+            endpoint.reconnects += 1;
         }
-        counters.connected = is_connected;
+        endpoint.connected = is_connected;
     }
 
     /// Says how it stands with the subscribers of bound endpoints.
     pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
         self.lock().counters.subscribers = totals;
+    }
+
+    /// Returns whether an endpoint is connected, so that a message has somewhere to go.
+    pub fn is_connected(&self) -> bool {
+        self.lock().counters.endpoints.iter().any(|endpoint| endpoint.connected)
     }
 
     /// Returns whether every endpoint is connected, so that none misses a message that is posted now.
@@ -226,7 +240,7 @@ impl Inbox {
 }
 
 impl Publish for Inbox {
-    /// Checks whether a small message would be accepted now.
+    /// Checks whether a small message would be accepted now. A client gets the answer, so that a refusal counts as one.
     fn available(&self) -> Result<(), Unavailable> {
         self.enter(1).map(drop)
     }

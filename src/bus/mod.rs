@@ -1,6 +1,7 @@
 //! The bus: one thread that owns every socket of the bus, and its inbox, which is a bounded queue.
 //!
-//! The files in reading order: `config`, `endpoint`, [`inbox`], `running`, `thread`, `poller`, `bound`, `link`, `ffi`.
+//! The files in reading order: `config`, `endpoint`, [`inbox`], `running`, `thread`, `poller`, `liveness`,
+//! `bound`, `link`, `ffi`.
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
 //!
 //! Invariant: at any time, also after [`Bus::stop`], `accepted == published + depth`.
@@ -11,6 +12,7 @@ mod endpoint;
 mod ffi;
 pub mod inbox;
 mod link;
+mod liveness;
 mod poller;
 mod running;
 mod thread;

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-
-use crate::sys::process::thread_processor_time;
+use rustix::io::Errno;
 
 /// Longest wait in one call: the kernel's older system call takes at most some 24 days. A caller may wait again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
@@ -55,19 +54,6 @@ pub(crate) struct Poller {
     changes: Vec<Ready>,
 }
 
-/// The later ones tell more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum WaitEnd {
-    /// The time was over.
-    TimedOut,
-    /// The waker was set, or a socket of ours is ready, and no socket of libzmq is.
-    Waker,
-    /// A signal has interrupted the wait, perhaps the one that continues a stopped process.
-    Interrupted,
-    /// A socket of libzmq may have something to read, or room to write.
-    Sockets,
-}
-
 /// What has changed at a socket of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
@@ -104,28 +90,24 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(data), flags)?)
     }
 
-    /// Waits until the waker is set or a socket is ready, at most until `until`; without it, for ever.
-    pub(crate) fn wait(&mut self, until: Option<Instant>) -> WaitEnd {
-        self.wait_for(until.map(|at| at.saturating_duration_since(Instant::now())))
+    /// Looks what has happened, and does not wait. Returns what [`Poller::wait`] does.
+    pub(super) fn look(&mut self) -> bool {
+        self.wait(Some(Duration::ZERO)).unwrap_or_default()
     }
 
-    /// Looks what has happened, and does not wait.
-    pub(super) fn look(&mut self) -> WaitEnd {
-        self.wait_for(Some(Duration::ZERO))
-    }
-
-    fn wait_for(&mut self, time: Option<Duration>) -> WaitEnd {
+    /// Waits until the waker is set or a socket is ready, at most for `time`; without it, for ever. Returns whether a
+    /// socket of libzmq may have something to read, or room to write. An error means that a signal has interrupted the
+    /// wait, perhaps the one that continues a stopped process.
+    pub(crate) fn wait(&mut self, time: Option<Duration>) -> Result<bool, Errno> {
         let timeout = time.and_then(|time| Timespec::try_from(time.min(LONGEST_WAIT)).ok());
         let mut events = [const { MaybeUninit::uninit() }; EVENTS_AT_ONCE];
-        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout.as_ref()) else {
-            return WaitEnd::Interrupted;
-        };
-        let mut end = if events.is_empty() { WaitEnd::TimedOut } else { WaitEnd::Waker };
+        let (events, _) = epoll::wait(&self.epoll, &mut events, timeout.as_ref())?;
+        let mut is_libzmq_ready = false;
         for event in events {
             let flags = event.flags;
             match event.data.u64() {
                 WAKER => {}
-                LIBZMQ => end = WaitEnd::Sockets,
+                LIBZMQ => is_libzmq_ready = true,
                 token => self.changes.push(Ready {
                     token,
                     may_read: flags.intersects(!EventFlags::OUT),
@@ -134,7 +116,7 @@ impl Poller {
                 }),
             }
         }
-        end
+        Ok(is_libzmq_ready)
     }
 
     /// Returns what has changed at our sockets since the last call.
@@ -143,41 +125,36 @@ impl Poller {
     }
 }
 
-/// The longest work between two looks at the clock that is believed: a turn takes a few milliseconds. After a longer
-/// one, its processor time counts.
+/// The longest work between two looks at the clock that is believed: a turn takes a few milliseconds.
 const LONG_WORK: Duration = Duration::from_millis(5);
 
 /// The time since the start of the thread, without the pauses of the process, in which it has written to nobody: what
-/// it meant to wait counts, and what it has worked. A wait that a signal interrupts, as the one that continues a
-/// stopped process does, counts nothing.
+/// it meant to wait counts, and the work of a turn. A wait that a signal interrupts, as the one that continues a stopped
+/// process does, counts nothing.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
     looked_at: Instant,
-    /// The processor time of the thread when it was last read, and the time since then.
-    processor_time: Duration,
-    since_read: Duration,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        let (now, looked_at) = (Duration::ZERO, Instant::now());
-        Self { now, looked_at, processor_time: Duration::ZERO, since_read: Duration::ZERO }
+        Self { now: Duration::ZERO, looked_at: Instant::now() }
     }
 
-    /// Waits as [`Poller::wait`] does. After an interruption it looks what has happened.
-    pub(super) fn wait(&mut self, poller: &mut Poller, until: Option<Instant>) -> WaitEnd {
+    /// Waits as [`Poller::wait`] does, until `until` at most. After an interruption it looks what has happened.
+    pub(super) fn wait(&mut self, poller: &mut Poller, until: Option<Instant>) -> bool {
         self.advance();
         let meant = until.map(|until| until.saturating_duration_since(self.looked_at));
-        let end = poller.wait_for(meant);
-        let most = if end == WaitEnd::Interrupted { Some(Duration::ZERO) } else { meant };
-        self.end_wait(Instant::now(), most);
-        if end == WaitEnd::Interrupted { poller.look().max(end) } else { end }
+        let end = poller.wait(meant);
+        let most = if end.is_err() { Duration::ZERO } else { meant.unwrap_or(Duration::MAX) };
+        self.count(Instant::now(), most);
+        end.unwrap_or_else(|_| poller.look())
     }
 
     /// Counts the work since the last call, or since the end of the last wait.
     pub(super) fn advance(&mut self) {
-        self.end_work(Instant::now(), thread_processor_time);
+        self.count(Instant::now(), LONG_WORK);
     }
 
     /// Returns the time at the end of the last wait, or of the last call of [`Clock::advance`].
@@ -185,28 +162,9 @@ impl Clock {
         self.now
     }
 
-    fn end_wait(&mut self, now: Instant, most: Option<Duration>) {
-        let elapsed = self.elapse(now);
-        self.now += most.map_or(elapsed, |most| most.min(elapsed));
-    }
-
-    fn end_work(&mut self, now: Instant, processor_time: impl FnOnce() -> Duration) {
-        let since_read = self.since_read;
-        let mut worked = self.elapse(now);
-        if worked > LONG_WORK {
-            let processor_time = processor_time();
-            // What was worked since the last reading is at most the time since then.
-            worked = worked.min(processor_time.saturating_sub(self.processor_time + since_read));
-            (self.processor_time, self.since_read) = (processor_time, Duration::ZERO);
-        }
-        self.now += worked;
-    }
-
-    fn elapse(&mut self, now: Instant) -> Duration {
-        let elapsed = now.saturating_duration_since(self.looked_at);
+    fn count(&mut self, now: Instant, most: Duration) {
+        self.now += now.saturating_duration_since(self.looked_at).min(most);
         self.looked_at = now;
-        self.since_read += elapsed;
-        elapsed
     }
 
     /// Returns when it is `time`, if there is no pause until then.

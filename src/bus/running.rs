@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::inbox::{BusCounters, Inbox, Notices, Publisher};
 use super::link::{Dialled, with_context};
 use super::poller::{Clock, Poller, Waker};
 use super::thread::{BusEvent, BusThread};
-use crate::sys::timed_join::TimedJoinHandle;
+use crate::sys::timed_join::on_joined_thread;
 use crate::zmtp::{Exchange, SocketRole};
 
 /// How long a stop waits for a thread that is late: for what that does when its time is over, and for the scheduler.
@@ -27,7 +28,7 @@ const DROP_MARGIN: Duration = Duration::from_secs(1);
 pub struct Bus {
     inbox: Arc<Inbox>,
     bound: Vec<Endpoint>,
-    thread: Mutex<Option<TimedJoinHandle>>,
+    thread: Mutex<Option<Receiver<()>>>,
     ended: Arc<Notify>,
 }
 
@@ -39,31 +40,20 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
-        let server = Server::open(&config, &poller)?;
-        let (mut context, mut dialled) = (None, Vec::new());
-        if !config.connect.is_empty() {
-            let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
-            let (opened_in, opened) = with_context(&config.connect, dial)?;
-            (context, dialled) = (Some(opened_in), opened);
-        }
-        let endpoints = || server.iter().flat_map(Server::endpoints);
-        let bound = endpoints().map(|(endpoint, _)| endpoint).collect();
-        let for_subscribers = endpoints().filter(|(_, peers)| *peers == SocketRole::Subscribes);
-        let for_subscribers: Vec<_> = for_subscribers.map(|(endpoint, _)| endpoint).collect();
-        let places = server.as_ref().map_or(0, |server| server.places.subscribers);
-        let mut exchange = Exchange::new(places, dialled.len());
-        let first_dialled = for_subscribers.len();
+        let server = Server::open(&config, &poller)?.unwrap_or_default();
+        let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
+        let dialled = if config.connect.is_empty() { Vec::new() } else { with_context(&config.connect, dial)? };
+        let bound = server.endpoints().map(|(endpoint, _)| endpoint).collect();
+        let for_subscribers = server.endpoints().filter(|(_, peers)| *peers == SocketRole::Subscribes);
+        let for_subscribers = for_subscribers.map(|(endpoint, _)| endpoint).collect();
+        let mut exchange = Exchange::new(server.places.subscribers, dialled.len());
         let mut inbox = Inbox::new(&config.limits, waker, for_subscribers, config.connect);
         inbox.set_subscribers(exchange.totals(Duration::ZERO));
-        if let Some(server) = &server {
-            inbox.peers = Arc::clone(&server.reports.counters);
-            inbox.hub = config.hub.map(|_| Arc::clone(&server.reports.hub_counters));
-        }
+        inbox.peers = Arc::clone(&server.reports.counters);
+        inbox.hub = config.hub.map(|_| Arc::clone(&server.reports.hub_counters));
         let inbox = Arc::new(inbox);
         let thread = BusThread {
-            context,
             dialled,
-            first_dialled,
             exchange,
             server,
             inbox: Arc::clone(&inbox),
@@ -72,8 +62,6 @@ impl Bus {
             on_event: Box::new(on_event),
             poller,
             clock: Clock::new(),
-            quiet: None,
-            has_sent: false,
         };
         let ended = Arc::<Notify>::default();
         let has_ended = Arc::clone(&ended);
@@ -81,7 +69,7 @@ impl Bus {
             thread.run();
             has_ended.notify_one();
         };
-        let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", body)?));
+        let thread = Mutex::new(Some(on_joined_thread("bus", body)?));
         Ok(Self { inbox, bound, thread, ended })
     }
 
@@ -117,8 +105,8 @@ impl Bus {
         self.ended.notified().await;
     }
 
-    /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms,
-    /// hands over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is
+    /// Stops the bus: it accepts nothing more, reads what publishers of the hub have sent by now, and what ends a message
+    /// that has begun, hands over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is
     /// late is left behind. The depth that is returned is what could not be handed over. Only the first call does so.
     pub fn stop(&self, deadline: Duration) -> BusCounters {
         self.end(deadline, JOIN_MARGIN);
@@ -130,7 +118,7 @@ impl Bus {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             self.close(deadline);
-            thread.join_until(Instant::now() + deadline + margin);
+            let _ = thread.recv_timeout(deadline + margin);
         }
     }
 }

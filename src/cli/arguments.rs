@@ -11,7 +11,7 @@ use super::values::{Colour, count, origin, path, seconds, seconds_or_never};
 use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::sys::Io;
-use crate::terms::limits::Limits;
+use crate::terms::limits::{Limits, Timeouts};
 use crate::tls::certificate::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.
@@ -170,17 +170,14 @@ pub struct ServeArguments {
         from_str_fn(count::<MAX_BUFFERED_BYTES, _>)
     )]
     pub buffered_bytes: usize,
-    /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    // A client that is there sends it at once, also over a slow network.
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(10)", from_str_fn(seconds))]
+    /// seconds for each of these: the first byte, the TLS handshake, the first byte behind it, a head (default: 30)
+    #[argh(option, arg_name = "s", default = "Timeouts::DEFAULT.head", from_str_fn(seconds))]
     pub head_timeout: Duration,
     /// seconds for a body to arrive, and for the client to take an answer (default: 30)
-    // That is a body of 1 MiB at 35 kB a second.
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(30)", from_str_fn(seconds))]
+    #[argh(option, arg_name = "s", default = "Timeouts::DEFAULT.body", from_str_fn(seconds))]
     pub body_timeout: Duration,
     /// seconds between two requests of a connection (default: 75)
-    // Other servers have it too: browsers keep their connections for minutes.
-    #[argh(option, arg_name = "s", default = "Duration::from_secs(75)", from_str_fn(seconds))]
+    #[argh(option, arg_name = "s", default = "Timeouts::DEFAULT.idle", from_str_fn(seconds))]
     pub idle_timeout: Duration,
     /// seconds for the whole stop, from the signal on (default: 5)
     #[argh(option, arg_name = "s", default = "Duration::from_secs(5)", from_str_fn(seconds))]
@@ -192,6 +189,19 @@ pub struct ServeArguments {
     /// then that subscriber is disconnected; 0 is never (default: 120)
     #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_never))]
     pub stall_timeout: Duration,
+}
+
+impl ServeArguments {
+    /// What a run holds at most.
+    pub fn limits(&self) -> Limits {
+        let &Self { head_bytes, body_bytes, buffered_bytes, queue_messages, .. } = self;
+        Limits { head_bytes, body_bytes, buffered_bytes, queue_messages }
+    }
+
+    /// The deadlines of a connection.
+    pub fn timeouts(&self) -> Timeouts {
+        Timeouts { head: self.head_timeout, body: self.body_timeout, idle: self.idle_timeout }
+    }
 }
 
 impl Default for ServeArguments {

@@ -70,14 +70,16 @@ impl TcpAddress {
     }
 }
 
+const NO_ADDRESS: &str = "neither an address nor a name with a port, such as 127.0.0.1:12358 or localhost:12358";
+
 impl FromStr for TcpAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
+        let (host, port) = text.rsplit_once(':').ok_or(NO_ADDRESS)?;
         let port = digits(port).ok_or("the port is not a number up to 65535")?;
         let is_host = is_host_name(host) || has_zone(host) || text.parse::<SocketAddr>().is_ok();
-        is_host.then(|| Self { host: host.into(), port }).ok_or("neither an address nor a name with a port")
+        is_host.then(|| Self { host: host.into(), port }).ok_or(NO_ADDRESS)
     }
 }
 

@@ -18,6 +18,7 @@ pub use self::arguments::{
 pub use self::listen_address::{ListenAddress, TcpAddress};
 pub use self::values::Colour;
 pub(crate) use self::values::digits;
+use self::values::text_of;
 
 /// Why the program ends before it runs a command.
 #[derive(Debug)]
@@ -32,9 +33,13 @@ impl Arguments {
     /// Parses the arguments without the program's name. `--option=value` means `--option value`, and `-h` means
     /// `--help`, unless it stands behind `--` or is a value; `-V` alone means `--version`.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
-        let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
-        let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
+        let words: Vec<_> = arguments.into_iter().map(|word| text_of(&word)).collect();
         let flags: Vec<_> = Self::get_args_info().commands.into_iter().flat_map(|it| it.command.flags).collect();
+        let takes_path = |option: &&str| {
+            let is_path =
+                |kind| ["path", "pem", "dir"].map(|arg_name| FlagInfoKind::Option { arg_name }).contains(kind);
+            flags.iter().any(|it| it.long == *option && is_path(&it.kind))
+        };
         let is_switch = |option: &str| flags.iter().any(|it| it.long == option && it.kind == FlagInfoKind::Switch);
         let (mut are_options, mut is_value) = (true, false);
         let split = words.iter().enumerate().flat_map(|(at, word)| match word.split_once('=') {
@@ -49,6 +54,10 @@ impl Arguments {
             }
         });
         let words: Vec<&str> = split.collect();
+        let options = [""].iter().chain(&words);
+        if words.iter().zip(options).any(|(word, option)| word.contains('\0') && !takes_path(option)) {
+            return Err(EarlyExit::Usage("the arguments must be UTF-8, but for the paths of files".into()));
+        }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => EarlyExit::Help(grouped(early.output)),
             Err(()) => EarlyExit::Usage(format!("{}; see --help", early.output.trim_end().trim_end_matches('.'))),

@@ -1,70 +1,51 @@
 //! What command lines become, and what the help says.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use super::*;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, STALL_TIMEOUT};
-use crate::message::{Check, Encoding, Vocabulary};
-use crate::sys::Io;
-use crate::terms::limits::Limits;
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS};
 
 fn parse(line: &str) -> Result<Command, EarlyExit> {
     Arguments::parse(line.split_whitespace().map(OsString::from))
 }
 
-#[test]
-fn options_have_these_defaults() {
-    let Ok(Command::Serve(serve)) = parse("serve") else { panic!() };
-    assert_eq!((serve.body_bytes, serve.head_bytes, serve.workers.get()), (1_048_576, 16_384, 1));
-    assert_eq!((serve.max_connections, serve.buffered_bytes), (10_000, 67_108_864));
-    assert_eq!(serve.queue_messages.get(), 65_536);
-    let timeouts = [serve.head_timeout, serve.body_timeout, serve.idle_timeout, serve.drain_timeout];
-    assert_eq!(timeouts, [10, 30, 75, 5].map(Duration::from_secs));
-    assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
-    assert_eq!((serve.check, serve.encoding), (Check::Known, Encoding::Json));
-    assert_eq!(serve.vocabulary, Vocabulary::AsSent);
-}
-
 /// argh takes the text of an option as a literal, so the help states each default a second time.
 #[test]
 fn the_help_states_the_defaults() {
-    let ServeArguments { workers, max_connections, .. } = ServeArguments::default();
-    let ServeArguments { head_timeout, body_timeout, idle_timeout, drain_timeout, .. } = ServeArguments::default();
-    let serve = [
-        ("--listen", format!("127.0.0.1:{DEFAULT_PORT}, and [::1]:{DEFAULT_PORT} if")),
-        ("--connect", format!("{HUB_PUBLISHERS})")),
-        ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
-        ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
-        ("--workers", format!("{workers})")),
-        ("--max-body", format!("{})", Limits::DEFAULT.body_bytes)),
-        ("--max-head", format!("{})", Limits::DEFAULT.head_bytes)),
-        ("--max-connections", format!("{max_connections})")),
-        ("--max-buffered", format!("{})", Limits::DEFAULT.buffered_bytes)),
-        ("--head-timeout", format!("{})", head_timeout.as_secs())),
-        ("--body-timeout", format!("{})", body_timeout.as_secs())),
-        ("--idle-timeout", format!("{})", idle_timeout.as_secs())),
-        ("--drain-timeout", format!("{})", drain_timeout.as_secs())),
-        ("--queue", format!("{})", Limits::DEFAULT.queue_messages)),
-        ("--stall-timeout", format!("{})", STALL_TIMEOUT.as_secs())),
-    ];
-    let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];
-    let listen = [("--connect", format!("{HUB_SUBSCRIBERS})"))];
-    let send = [("--url", format!("https://localhost:{DEFAULT_PORT})"))];
-    for (command, defaults) in [("serve", &serve[..]), ("demo", &demo), ("listen", &listen), ("send", &send)] {
+    for command in ["serve", "demo", "listen", "send"] {
         let Err(EarlyExit::Help(help)) = parse(&format!("{command} --help")) else { panic!() };
+        let without = format!("{:?}", parse(command));
         for entry in help.split("\n  --").skip(1) {
-            let (name, default) = (entry.split(' ').next().unwrap(), entry.split_once("(default: "));
-            let is_number = default.is_some_and(|(_, stated)| stated.starts_with(|c: char| c.is_ascii_digit()));
-            let is_listed = defaults.iter().any(|(option, _)| option.trim_start_matches('-') == name);
-            assert!(is_listed || !is_number, "{command} --{name} has a default that no row here compares");
+            let entry = entry.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (name, _) = entry.split_once(' ').unwrap();
+            let stated = entry.split_once("(default: ").map(|(_, stated)| stated.split([')', ',']).next().unwrap());
+            if let Some(stated) = stated.filter(|it| it.parse::<u64>().is_ok() || entry.contains(&format!("{it}|"))) {
+                let with = format!("{:?}", parse(&format!("{command} --{name} {stated}")));
+                assert_eq!(with, without, "{command} --{name}: the help says that its default is {stated}");
+            }
         }
+    }
+}
+
+/// Those that stand where their option is given or not, so that no value of the option is the default.
+#[test]
+fn the_help_states_the_addresses_that_are_the_defaults() {
+    for (command, option, default) in [
+        ("serve", "--listen", format!("127.0.0.1:{DEFAULT_PORT}, and [::1]:{DEFAULT_PORT} if")),
+        ("serve", "--connect", format!("{HUB_PUBLISHERS})")),
+        ("serve", "--hub-publishers", format!("{HUB_PUBLISHERS})")),
+        ("serve", "--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
+        ("demo", "--listen", format!("127.0.0.1:{DEFAULT_PORT}, or")),
+        ("listen", "--connect", format!("{HUB_SUBSCRIBERS})")),
+        ("send", "--url", format!("https://localhost:{DEFAULT_PORT})")),
+    ] {
+        let Err(EarlyExit::Help(help)) = parse(&format!("{command} --help")) else { panic!() };
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        for (option, default) in defaults {
-            let (_, text) = help.split_once(&format!(" {option} ")).unwrap();
-            let (_, stated) = text.split_once("(default: ").unwrap();
-            assert!(stated.starts_with(default), "{command} {option}: {stated}");
-        }
+        let (_, text) = help.split_once(&format!(" {option} ")).unwrap();
+        let (_, stated) = text.split_once("(default: ").unwrap();
+        assert!(stated.starts_with(&default), "{command} {option}: {stated}");
     }
 }
 
@@ -92,6 +73,29 @@ fn a_fault_shows_no_value_of_an_option_that_is_not_known() {
     for line in ["serve --token=s3cr3t", "send --token=s3cr3t t {}", "--token=s3cr3t serve"] {
         let Err(EarlyExit::Usage(fault)) = parse(line) else { panic!("{line}") };
         assert!(fault.contains("--token") && !fault.contains("s3cr3t"), "{fault}");
+    }
+}
+
+#[test]
+fn a_path_may_hold_any_bytes_and_nothing_else_may() {
+    let path = OsString::from_vec(b"a\xffb/\xc3\xa9\xc3".to_vec());
+    let parse_with = |words: [&str; 2], behind: &str| {
+        let [command, option] = words;
+        let mut last = OsString::from(behind);
+        last.push(&path);
+        let words = [command, option].into_iter().filter(|word| !word.is_empty()).map(OsString::from);
+        Arguments::parse(words.chain([last]))
+    };
+    for words in [["enable", "--settings"], ["enable", ""]] {
+        let behind = if words[1].is_empty() { "--settings=" } else { "" };
+        let Ok(Command::Enable(enable)) = parse_with(words, behind) else { panic!("{words:?}") };
+        assert_eq!(enable.settings.unwrap().into_os_string(), path);
+    }
+    for (words, behind) in
+        [(["serve", "--connect"], ""), (["send", ""], "--url="), (["send", ""], ""), (["", ""], "--settings")]
+    {
+        let Err(EarlyExit::Usage(fault)) = parse_with(words, behind) else { panic!("{words:?}") };
+        assert!(fault.contains("UTF-8"), "{words:?} {fault}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! What an option takes: how a word becomes a number, a time, an origin or a choice.
 
+use std::ffi::{OsStr, OsString};
 use std::net::Ipv6Addr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::str::{FromStr, Utf8Chunk};
 use std::time::Duration;
 
 use argh::FromArgValue;
@@ -32,9 +34,25 @@ pub(super) fn seconds_or_never(text: &str) -> Result<Duration, String> {
     seconds(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400".into())
 }
 
-/// Returns a path. An empty one is what a variable of a shell leaves that is not set.
+/// Returns the word as the text that argh takes. A zero, which no word holds, stands before each byte that is not UTF-8.
+pub(super) fn text_of(word: &OsStr) -> String {
+    let chunk_text = |chunk: Utf8Chunk<'_>| {
+        let invalid = chunk.invalid().iter().flat_map(|byte| ['\0', char::from(*byte)]);
+        chunk.valid().chars().chain(invalid).collect::<String>()
+    };
+    word.as_bytes().utf8_chunks().map(chunk_text).collect()
+}
+
+/// Returns the path that [`text_of`] has made a text. An empty one is what a variable of a shell leaves that is not set.
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() { Err("an empty path".into()) } else { Ok(text.into()) }
+    let mut parts = text.split('\0');
+    let mut path = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let mut rest = part.chars();
+        path.extend(rest.next().and_then(|byte| u8::try_from(byte).ok()));
+        path.extend_from_slice(rest.as_str().as_bytes());
+    }
+    if path.is_empty() { Err("an empty path".into()) } else { Ok(OsString::from_vec(path).into()) }
 }
 
 /// Returns a value of `--allow-origin`, which has the form in which browsers send it (RFC 6454 §6.2).

@@ -1,11 +1,12 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a subscriber on one machine, without an adapter.
 
 use std::fs::DirBuilder;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf, absolute};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{iter, thread};
 
 use super::listen::{STOP_TIMEOUT, print_messages};
@@ -22,7 +23,8 @@ use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::terminal::path_option;
-use crate::sys::timed_join::TimedJoinHandle;
+use crate::sys::timed_join::on_joined_thread;
+use crate::sys::writer::write_all;
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
@@ -57,7 +59,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     if let Some((interrupter, thread)) = printing {
         // The thread prints what has arrived, for a bounded time: nobody may read standard output.
         interrupter.interrupt();
-        thread.join_until(Instant::now() + STOP_TIMEOUT);
+        let _ = thread.recv_timeout(STOP_TIMEOUT);
     }
     // It is there if a certificate was made.
     let _ = std::fs::remove_dir_all(directory);
@@ -65,7 +67,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 }
 
 /// Starts a thread that prints each message as a subscriber sees it, when its subscription has reached the hub.
-fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> {
+fn start_printing(bus: &Bus) -> Result<(Interrupter, Receiver<()>), Failure> {
     // The subscribers' side of the hub is bound last.
     let subscribers = bus.bound().last().map(std::slice::from_ref).unwrap_or_default();
     // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
@@ -75,7 +77,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> 
     retry_until(SUBSCRIBE_TIMEOUT, PAUSE, subscriptions, |()| true)
         .map_err(|()| Failure::configuration("the listener could not subscribe to the embedded hub"))?;
     let interrupter = subscriber.interrupter();
-    let thread = TimedJoinHandle::spawn("print", move || {
+    let thread = on_joined_thread("print", move || {
         let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
         let (_, written) = print_messages(&mut subscriber, &mut printer, None, None);
         Failure::of_output(written).unwrap_or_else(|failure| warning(format_args!("{failure}")));
@@ -95,7 +97,7 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
             && let Some(welcome) = pending.take()
         {
             // The thread that reports the event waits for no reader of standard output. The demo outlives that reader.
-            let print = move || writeln!(io::stdout(), "{welcome}").and_then(|()| io::stdout().flush());
+            let print = move || write_all(&io::stdout(), welcome.as_bytes());
             if let Err(error) = thread::Builder::new().name("welcome".into()).spawn(print) {
                 warning(format_args!("cannot start a thread that prints how to post a message: {error}"));
             }
@@ -115,6 +117,6 @@ fn welcome(url: &str, socket: Option<&Path>, token: &str, ca_file: Option<&Path>
     format!(
         "The gateway takes messages at {url}{place}. Paste this into another terminal:\n\n\
          curl -sS{options} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
-         Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
+         Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n\n"
     )
 }

@@ -1,7 +1,7 @@
 //! `adapter-gateway enable` and `disable`: switch the REST API on and off in the user settings.
 
 use std::fs::{self, DirBuilder, Metadata};
-use std::io::{self, ErrorKind, Write, stdout};
+use std::io::{self, ErrorKind, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,18 +9,19 @@ use std::time::Duration;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
+use crate::message::publish::HUB_CURE;
 use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
+use crate::sys::advice::{Refused, advice};
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
 use crate::sys::terminal::path_option;
+use crate::sys::writer::write_all;
 use crate::terms::limits::Limits;
 
 /// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.
 const EDIT_TIMEOUT: Duration = Duration::from_secs(10);
 const EDIT_PAUSE: Duration = Duration::from_millis(1);
-
-const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "content": "hello"}'"#;
 
 /// Sets `OPEN_REST_API` in the user settings, and a random `TOKEN` where it is switched on and there is none. No other
 /// byte of the file changes. A failure says what to write by hand.
@@ -38,8 +39,8 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
             "The REST API is switched on in {shown}, with {} token.\n\
              A gateway that runs with these settings listens within a second. This starts one:\n\n\
              adapter-gateway serve{option}\n\n\
-             And this posts a message:\n\n\
-             adapter-gateway send{option} {MESSAGE}\n",
+             It needs a hub: {HUB_CURE}. And this posts a message:\n\n\
+             adapter-gateway send{option} adapter/extensions/data '{{\"extension_id\": \"demo\", \"content\": \"hello\"}}'\n",
             if has_new_token { "a new random" } else { "the same" }
         ),
         (false, Some(_)) => format!(
@@ -48,13 +49,14 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
              adapter-gateway enable{option}\n"
         ),
     };
-    if let Ok(Access::Open(token)) = settings::read(&path, settings::parse).access {
-        for flaw in token.flaws(token_bytes(Limits::DEFAULT.head_bytes)) {
-            text += &format!("\nWarning: {flaw}.\n");
-        }
-    }
+    let flaws = match settings::read(&path, settings::parse).access {
+        Ok(Access::Open(token)) => token.flaws(token_bytes(Limits::DEFAULT.head_bytes)),
+        _ => Vec::new(),
+    };
+    let warnings = flaws.into_iter().chain(advice(ErrorKind::NotFound, Refused::Path(&path)));
+    text.extend(warnings.map(|warning| format!("\nWarning: {warning}.\n")));
     // The reader may have closed the pipe, and the file is as asked for.
-    let _ = stdout().write_all(text.as_bytes());
+    let _ = write_all(&stdout(), text.as_bytes());
     Ok(())
 }
 
@@ -62,13 +64,12 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
 fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
     let shown = path.display();
     let refused = |place: &Path, error: io::Error| {
-        let token =
-            if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
-        let value = if is_open { "True" } else { "False" };
-        Failure::configuration(format_args!(
-            "{}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token} into {shown}",
-            place.display()
-        ))
+        let cure = advice(error.kind(), Refused::Path(place)).unwrap_or_else(|| {
+            let token = if is_open { ", and TOKEN = \"...\" with 16 secret characters or more" } else { "" };
+            let value = if is_open { "True" } else { "False" };
+            format!("by hand, write OPEN_REST_API = {value}{token} into {shown}")
+        });
+        Failure::configuration(format_args!("{}: {error}; nothing is changed; {cure}", place.display()))
     };
     let file = behind_links(path).map_err(|error| refused(path, error))?;
     let token = settings::random_hex().map_err(|error| refused(&file, error.into()))?;

@@ -3,17 +3,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
-
+use super::interrupt::on_signals;
 use super::print::Printer;
 use super::serve::{endpoint_to_connect, refuse_repeated_endpoints};
-use super::subscriber::{Interrupter, Received, Subscriber};
+use super::subscriber::{Received, Subscriber};
 use crate::bus::{BusConfig, Endpoint, HUB_SUBSCRIBERS, LinkStatus, NotConnected};
 use crate::cli::ListenArguments;
 use crate::gateway::Failure;
-use crate::sys::event_loop;
-use crate::sys::log::{self, log, warning};
-use crate::sys::process::exit_now;
+use crate::sys::log::{LineLimit, log, warning};
 use crate::zmtp::PeerFault;
 
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,7 +27,10 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let connected = Subscriber::connect(&endpoints, &arguments.topic, log_connection);
     let mut subscriber = connected.map_err(Failure::configuration)?;
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
-    interrupt_on_signals(subscriber.interrupter(), if count.is_some() { Failure::INCOMPLETE } else { 0 })?;
+    let interrupter = subscriber.interrupter();
+    let late_status = if count.is_some() { Failure::INCOMPLETE } else { 0 };
+    // The printing may wait for a reader that does not read.
+    on_signals(move || interrupter.interrupt(), STOP_TIMEOUT, late_status)?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     let (printed, written) = print_messages(&mut subscriber, &mut printer, count, until);
     Failure::of_output(written)?;
@@ -61,7 +61,7 @@ pub(super) fn print_messages(
     count: Option<u64>,
     until: Option<Instant>,
 ) -> (u64, io::Result<()>) {
-    let mut printed = 0;
+    let (mut printed, mut malformed) = (0, LineLimit::new());
     while count.is_none_or(|count| printed < count) {
         match subscriber.recv(until) {
             Some(Received::Message { topic, payload }) => {
@@ -70,41 +70,15 @@ pub(super) fn print_messages(
                 }
                 printed += 1;
             }
-            Some(Received::Malformed { frames }) => {
-                warning(format_args!("ignored a message of {frames} frames, since a message has two"))
-            }
-            Some(Received::Interrupted) | None => break,
+            Some(Received::Malformed { frames }) => match malformed.count(Instant::now()) {
+                None => {}
+                Some(1) => warning(format_args!("ignored a message of {frames} frames, since a message has two")),
+                Some(count) => warning(format_args!(
+                    "ignored {count} more messages that have not two frames; the last one has {frames}"
+                )),
+            },
+            None => break,
         }
     }
     (printed, Ok(()))
-}
-
-/// Ends the printing at the first SIGTERM or SIGINT, and the process, with `late_status`, at the second one, or after
-/// [`STOP_TIMEOUT`]: the printing may wait for a reader that does not read. SIGHUP keeps its default, so that the
-/// command ends with its terminal, and under nohup(1) does not.
-fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(), Failure> {
-    let runtime = event_loop().map_err(Failure::configuration)?;
-    // The handlers are installed before the thread starts, so that no signal is missed.
-    let [mut terminate, mut interrupt] = {
-        let _context = runtime.enter();
-        let install = |kind| signal(kind).map_err(Failure::configuration);
-        [install(SignalKind::terminate())?, install(SignalKind::interrupt())?]
-    };
-    let stop = move || {
-        runtime.block_on(async {
-            let mut stop = async || {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-            };
-            stop().await;
-            interrupter.interrupt();
-            let _ = tokio::time::timeout(STOP_TIMEOUT, stop()).await;
-        });
-        log::finish();
-        exit_now(late_status);
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(stop).map_err(Failure::cannot("start a thread"))?;
-    Ok(())
 }

@@ -1,8 +1,9 @@
 //! The commands of the program: `serve`, `demo`, `listen`, and `enable` with `disable` in a file each, `send` in a
-//! folder, and the subscriber and the printer that `listen` and `demo` share.
+//! folder, and what several of them share.
 
 pub mod demo;
 pub mod enable;
+mod interrupt;
 mod json_text;
 pub mod listen;
 pub mod msgpack_text;

@@ -1,8 +1,8 @@
 //! Prints messages: each as a line `topic<TAB>payload-as-json`, and with the time of arrival and colours on a terminal.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io::{self, IsTerminal};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
 
@@ -10,9 +10,10 @@ use super::json_text::{self, JsonStyle};
 use super::msgpack_text;
 use crate::cli::Colour;
 use crate::message::Encoding;
-use crate::sys::log::warning;
+use crate::sys::log::{LineLimit, warning};
 use crate::sys::process;
 use crate::sys::terminal::is_unseen;
+use crate::sys::writer::write_all;
 
 /// The colours of the time and of the topic, as the parameters of SGR (ECMA-48 §8.3.117).
 const TIME_COLOUR: &str = "2";
@@ -22,8 +23,8 @@ pub(super) struct Printer {
     encoding: Encoding,
     style: JsonStyle,
     shows_time: bool,
-    /// Whether the log has said that payloads are in the other encoding.
-    hinted: bool,
+    /// For the hints that payloads are in the other encoding.
+    hints: LineLimit<Instant>,
 }
 
 impl Printer {
@@ -35,7 +36,7 @@ impl Printer {
             Colour::Never => false,
             Colour::Auto => on_terminal && environment_allows_colour(),
         };
-        Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hinted: false }
+        Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hints: LineLimit::new() }
     }
 
     /// Returns the error of standard output, for example because the reader has closed the pipe.
@@ -48,20 +49,24 @@ impl Printer {
         let payload = json_text::styled(&json, self.style);
         let time = if self.shows_time { self.style.painted(&clock_time(), TIME_COLOUR) + " " } else { String::new() };
         let line = format!("{time}{}\t{payload}\n", self.style.painted(&topic, TOPIC_COLOUR));
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(line.as_bytes())?;
-        stdout.flush()
+        write_all(&io::stdout(), line.as_bytes())
     }
 
-    /// Says once that `--encoding` does not fit what the publishers send.
+    /// Says that `--encoding` does not fit what the publishers send.
     fn hint_at_the_other_encoding(&mut self, topic: &str, payload: &[u8]) {
         let (other, name, option) = match self.encoding {
             Encoding::Json => (Encoding::Msgpack, "MessagePack", "msgpack"),
             Encoding::Msgpack => (Encoding::Json, "JSON", "json"),
         };
-        if !self.hinted && as_json(payload, other).is_some() {
-            self.hinted = true;
-            warning(format_args!("a payload of {topic} is {name}: `--encoding {option}` shows it"));
+        if as_json(payload, other).is_none() {
+            return;
+        }
+        match self.hints.count(Instant::now()) {
+            None => {}
+            Some(1) => warning(format_args!("a payload of {topic} is {name}: `--encoding {option}` shows it")),
+            Some(count) => warning(format_args!(
+                "{count} more payloads are {name}, the last one of {topic}: `--encoding {option}` shows them"
+            )),
         }
     }
 }

@@ -11,13 +11,11 @@ use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::http::policy::{AllowedOrigins, Policy};
-use crate::http::timing::Timeouts;
 use crate::message::Rules;
 use crate::server::listener::{ListenTarget, ListeningSocket};
 use crate::server::pool::ServerConfig;
 use crate::settings;
 use crate::sys::log;
-use crate::terms::limits::Limits;
 use crate::tls::source::CertificateSource;
 
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
@@ -59,7 +57,7 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is
-/// used if a default port is taken. It ends with its terminal, as it has no settings to read again.
+/// used if a default port is taken. It ends with its terminal.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = TcpAddress { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT };
     let serve = ServeArguments {
@@ -72,8 +70,9 @@ pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
     };
     let any_port = || endpoint_to_bind(ANY_FREE_PORT);
     let other_hub = Some(HubEndpoints { publishers: any_port()?, subscribers: any_port()? });
-    let any_port = demo.listen.is_none();
-    Ok(GatewayConfig { any_port, other_hub, stops_at_hangup: true, ..gateway_config(&serve)? })
+    let free_port = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+    let other_listen = demo.listen.is_none().then(|| vec![ListenTarget::Addresses(vec![free_port])]);
+    Ok(GatewayConfig { other_listen, other_hub, stops_at_hangup: true, ..gateway_config(&serve)? })
 }
 
 fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Failure> {
@@ -106,9 +105,7 @@ pub(super) fn refuse_repeated_endpoints(BusConfig { connect, bind, hub, .. }: &B
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
-    let &ServeArguments { head_bytes, body_bytes, buffered_bytes, queue_messages, .. } = arguments;
-    let &ServeArguments { max_connections, workers, io, .. } = arguments;
-    let &ServeArguments { check, vocabulary, encoding, .. } = arguments;
+    let &ServeArguments { max_connections, workers, io, check, vocabulary, encoding, .. } = arguments;
     let &ServeArguments { drain_timeout, watch_stdin, watch_parent, stats_interval, .. } = arguments;
     let origins = &arguments.allow_origin;
     let origins = if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
@@ -116,16 +113,13 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
     } else {
         AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
     };
-    let limits = Limits { head_bytes, body_bytes, buffered_bytes, queue_messages };
-    let policy = Policy { limits, rules: Rules { check, vocabulary }, encoding, origins };
+    let policy = Policy { limits: arguments.limits(), rules: Rules { check, vocabulary }, encoding, origins };
     let bus = bus_config(arguments, &policy)?;
     let (listen, inherited) = listeners(&arguments.listen)?;
-    let timeouts =
-        Timeouts { head: arguments.head_timeout, body: arguments.body_timeout, idle: arguments.idle_timeout };
-    let server = ServerConfig { io, workers, max_connections, inherited, policy, timeouts };
+    let server = ServerConfig { io, workers, max_connections, inherited, policy, timeouts: arguments.timeouts() };
     Ok(GatewayConfig {
         listen,
-        any_port: false,
+        other_listen: None,
         certificate: None,
         server,
         drain_timeout,

@@ -1,34 +1,38 @@
 //! A subscriber, which the commands use that print messages.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
+use std::{io, iter, thread, vec};
 
 use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, Waker, receive, with_context};
 use crate::zmtp::SocketRole;
 
-/// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
-const RECEIVE_MESSAGES: i32 = 100_000;
+/// The bytes of messages that wait for a slow reader, such as a terminal, beyond which no more are received. Then half of
+/// them must be taken first.
+const MOST_WAITING_BYTES: usize = 16 * 1024 * 1024;
 
-/// Messages that are received before the connections are looked at again.
-const BATCH_MESSAGES: u32 = 1_024;
+/// What a message takes beside its content, at most.
+const OVERHEAD_BYTES: usize = 128;
+
+/// Messages that libzmq receives ahead for each hub. It does not count their bytes.
+const AHEAD_MESSAGES: i32 = 16;
+
+/// Messages that are received, and handed on together, before the connections are looked at again.
+const BATCH_MESSAGES: usize = 1_024;
 
 type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
 
-/// Receives the messages of one or more hubs.
+/// Receives the messages of one or more hubs, on a thread of its own, and keeps those that nobody has taken yet.
 pub struct Subscriber {
-    links: Vec<Link>,
-    /// The link whose turn it is, so that no hub keeps others waiting.
-    turn: usize,
-    /// Messages left of the batch.
-    batch_left: u32,
-    on_status: Box<OnStatus>,
+    received: Receiver<Vec<Received>>,
+    /// What is left of the batch that was taken last.
+    batch: vec::IntoIter<Received>,
     interrupter: Interrupter,
-    poller: Poller,
 }
 
-/// The result of [`Subscriber::recv`].
+/// A message that [`Subscriber::recv`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A message of two frames, as the gateway publishes it.
@@ -43,82 +47,145 @@ pub enum Received {
         /// The number of frames.
         frames: usize,
     },
-    /// [`Interrupter::interrupt`] was called.
-    Interrupted,
 }
 
-/// Ends a [`Subscriber::recv`] from another thread. A clone costs one reference count.
+/// Ends the receiving from another thread. A clone costs one reference count.
 #[derive(Clone)]
-pub struct Interrupter {
+pub struct Interrupter(Arc<Handover>);
+
+/// What the thread that receives shares with whoever takes the messages.
+struct Handover {
     waker: Arc<Waker>,
-    interrupted: Arc<AtomicBool>,
+    is_interrupted: AtomicBool,
+    /// The bytes of the messages that were received and not taken.
+    waiting_bytes: AtomicUsize,
+}
+
+/// The thread that receives.
+struct Receiving {
+    links: Vec<Link>,
+    /// The link whose turn it is, so that no hub keeps others waiting.
+    turn: usize,
+    /// As much waits as may. Nothing more is received until half of it is taken.
+    is_full: bool,
+    on_status: Box<OnStatus>,
+    poller: Poller,
+    handover: Arc<Handover>,
+    sender: Sender<Vec<Received>>,
 }
 
 impl Subscriber {
-    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything. Calls
-    /// `on_status` from within [`Subscriber::recv`] when an endpoint is connected and the subscriptions have reached it,
-    /// and when it is not connected, with the reason: once when that changes, and not for each attempt to connect.
+    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything. Another
+    /// thread calls `on_status` when an endpoint is connected and the subscriptions have reached it, and when it is not
+    /// connected, with the reason: once when that changes, and not for each attempt to connect.
     ///
     /// # Errors
-    /// Returns an error if libzmq refuses an endpoint, or a socket cannot be created.
+    /// Returns an error if libzmq refuses an endpoint, or a socket or thread cannot be created.
     pub fn connect(
         endpoints: &[Endpoint],
         topics: &[String],
         on_status: impl FnMut(&Endpoint, &LinkStatus) + Send + 'static,
     ) -> Result<Self, BusError> {
-        let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
-        let poller = Poller::new(&interrupter.waker)?;
+        let waker = Arc::new(Waker::new()?);
+        let poller = Poller::new(&waker)?;
         let open = |context: &_, endpoint: &_| connect(context, endpoint, topics, &poller);
-        let (_context, links) = with_context(endpoints, open)?;
-        Ok(Self { links, turn: 0, batch_left: 0, on_status: Box::new(on_status), interrupter, poller })
+        let links = with_context(endpoints, open)?;
+        let handover =
+            Arc::new(Handover { waker, is_interrupted: AtomicBool::default(), waiting_bytes: AtomicUsize::default() });
+        let (interrupter, (sender, received)) = (Interrupter(Arc::clone(&handover)), channel());
+        let receiving =
+            Receiving { links, turn: 0, is_full: false, on_status: Box::new(on_status), poller, handover, sender };
+        thread::Builder::new().name("receive".into()).spawn(move || receiving.run())?;
+        Ok(Self { received, batch: Vec::new().into_iter(), interrupter })
     }
 
-    /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
+    /// Returns a handle that ends the receiving.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
     /// Returns the next message, and waits for it at most until `until`; without it, for ever. Returns `None` if none
-    /// arrived. Messages that have arrived are returned before an interruption.
+    /// arrived, or after an interruption and the messages that had arrived before.
     pub fn recv(&mut self, until: Option<Instant>) -> Option<Received> {
+        if self.batch.as_slice().is_empty() {
+            let batch = match until {
+                Some(until) => self.received.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+                None => self.received.recv().ok(),
+            };
+            self.batch = batch.unwrap_or_default().into_iter();
+        }
+        let received = self.batch.next()?;
+        let Handover { waker, waiting_bytes, .. } = &*self.interrupter.0;
+        let weight_bytes = received.weight_bytes();
+        let waited_bytes = waiting_bytes.fetch_sub(weight_bytes, Ordering::AcqRel);
+        let half = MOST_WAITING_BYTES / 2;
+        if waited_bytes >= half && waited_bytes - weight_bytes < half {
+            waker.wake();
+        }
+        Some(received)
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.interrupter.interrupt();
+    }
+}
+
+impl Received {
+    fn weight_bytes(&self) -> usize {
+        OVERHEAD_BYTES
+            + match self {
+                Self::Message { topic, payload } => topic.len() + payload.len(),
+                Self::Malformed { .. } => 0,
+            }
+    }
+}
+
+impl Receiving {
+    fn run(mut self) {
         loop {
-            if self.batch_left == 0 {
-                self.update();
+            self.update();
+            let batch: Vec<_> = iter::from_fn(|| self.next_message()).take(BATCH_MESSAGES).collect();
+            let may_be_more = batch.len() == BATCH_MESSAGES;
+            if !batch.is_empty() && self.sender.send(batch).is_err() {
+                return;
             }
-            if let Some(received) = self.next_message() {
-                self.batch_left -= 1;
-                return Some(received);
+            if !may_be_more {
+                if self.handover.is_interrupted.load(Ordering::Acquire) {
+                    return;
+                }
+                let due = self.links.iter().filter_map(Link::deadline).min();
+                let _ = self.poller.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
             }
-            self.batch_left = 0;
-            if self.interrupter.interrupted.swap(false, Ordering::AcqRel) {
-                return Some(Received::Interrupted);
-            }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return None;
-            }
-            let until = self.links.iter().filter_map(Link::deadline).chain(until).min();
-            self.poller.wait(until);
         }
     }
 
     fn update(&mut self) {
-        let (now, on_status) = (Instant::now(), &mut self.on_status);
         for link in &mut self.links {
-            let endpoint = link.address.clone();
-            link.update(now, &self.interrupter.waker, &mut |status| on_status(&endpoint, &status));
+            let statuses = link.update(&self.handover.waker, &|_| false);
+            statuses.iter().for_each(|status| (self.on_status)(&link.address, status));
         }
-        self.batch_left = BATCH_MESSAGES;
     }
 
-    /// Returns the next message of any link, or `None` after every one was found empty.
+    /// Returns the next message of any link, or `None` after every one was found empty, or if too much waits.
     fn next_message(&mut self) -> Option<Received> {
+        let most_bytes = if self.is_full { MOST_WAITING_BYTES / 2 } else { MOST_WAITING_BYTES };
+        self.is_full = self.handover.waiting_bytes.load(Ordering::Acquire) >= most_bytes;
+        if self.is_full {
+            // What libzmq announces must be looked at, or it would end each wait at once.
+            self.links.iter().for_each(|link| _ = link.socket.get_events());
+            return None;
+        }
         for _ in 0..self.links.len() {
             self.turn = (self.turn + 1) % self.links.len();
             if let Some(frames) = self.links.get(self.turn).and_then(|link| receive(&link.socket)) {
-                return Some(match &*frames {
+                let received = match &*frames {
                     [topic, payload] => Received::Message { topic: topic.to_vec(), payload: payload.to_vec() },
                     frames => Received::Malformed { frames: frames.len() },
-                });
+                };
+                self.handover.waiting_bytes.fetch_add(received.weight_bytes(), Ordering::AcqRel);
+                return Some(received);
             }
         }
         None
@@ -127,7 +194,7 @@ impl Subscriber {
 
 fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], poller: &Poller) -> io::Result<Link> {
     let socket = context.socket(zmq::SUB)?;
-    socket.set_rcvhwm(RECEIVE_MESSAGES)?;
+    socket.set_rcvhwm(AHEAD_MESSAGES)?;
     socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
     if topics.is_empty() {
         socket.set_subscribe(b"")?;
@@ -137,9 +204,9 @@ fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], polle
 }
 
 impl Interrupter {
-    /// Ends the current [`Subscriber::recv`], or the next one.
+    /// Ends the receiving: [`Subscriber::recv`] returns the messages that have arrived, and then `None`.
     pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Release);
-        self.waker.wake();
+        self.0.is_interrupted.store(true, Ordering::Release);
+        self.0.waker.wake();
     }
 }

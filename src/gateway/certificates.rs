@@ -1,6 +1,6 @@
-//! Keeps the certificate current. It is loaded when it is needed, and again at each look at the
-//! files and at SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set: a small
-//! computer without a battery has the right time only a while after its start. A new certificate ends no connection.
+//! Keeps the certificate current. It is loaded when it is needed, and again at each look at the files and at SIGHUP. So
+//! one that is due for renewal is renewed, also after the clock of the system was set: a small computer without a
+//! battery has the right time only a while after its start. A new certificate ends no connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use crate::gateway::failure::Failure;
 use crate::sys::log::{date_time, log, warning};
 use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate};
 use crate::tls::session::Acceptor;
-use crate::tls::source::CertificateSource;
+use crate::tls::source::{CertificateSource, Occasion};
 
 pub(super) struct WatchedCertificate {
     source: CertificateSource,
@@ -22,12 +22,11 @@ pub(super) struct WatchedCertificate {
 }
 
 impl WatchedCertificate {
-    /// Loads the certificate. A self-signed one that is absent or about to expire is made. The key of one that is kept is
-    /// closed if others may use it.
-    pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
-        source.make_directory().map_err(Failure::configuration)?;
+    /// Loads the certificate, and makes a self-signed one where there is none. At a start (`is_start`), a new one
+    /// replaces one that cannot be used; later it replaces none. A kept key is closed if others may use it.
+    pub(super) fn load(source: CertificateSource, emit: &EventSink, is_start: bool) -> Result<Self, Failure> {
         let closed = source.close_key();
-        let loaded = source.load(SystemTime::now());
+        let loaded = source.load(SystemTime::now(), if is_start { Occasion::Start } else { Occasion::Run(None) });
         // The key of a new certificate is another one.
         let is_new = loaded.as_ref().is_ok_and(|loaded| loaded.made.is_some());
         closed.filter(|_| !is_new).iter().for_each(|notice| warning(format_args!("{notice}")));
@@ -51,18 +50,13 @@ impl WatchedCertificate {
         let now = SystemTime::now();
         let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
         let [path, _key] = self.source.files();
-        let loaded = match self.source.load(now) {
+        let loaded = match self.source.load(now, Occasion::Run(Some(&self.acceptor.identity()))) {
             Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
-                Err(CertificateError::of_content(&path, "the certificate has expired"))
+                let expired = CertificateError::of_content(&path, "the certificate has expired");
+                return self.warn(Vec::new(), Some(&expired));
             }
-            loaded => loaded,
-        };
-        let loaded = match loaded {
             Ok(loaded) => loaded,
-            Err(error) => {
-                let text = format!("{error}; the certificate stays as it was");
-                return self.warn(Vec::new(), Some((text, &error)));
-            }
+            Err(error) => return self.warn(Vec::new(), Some(&error)),
         };
         self.tell(&loaded);
         match self.acceptor.replace(loaded.identity) {
@@ -83,17 +77,13 @@ impl WatchedCertificate {
             let since = made.reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default();
             log(format_args!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display()));
         }
-        let not_renewed = loaded.not_renewed.as_ref().map(|error| {
-            let (path, reason) = (error.path.display(), &error.reason);
-            let text = format!("{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}");
-            (text, error)
-        });
-        self.warn(loaded.warnings.clone(), not_renewed);
+        self.warn(loaded.warnings.clone(), loaded.not_renewed.as_ref());
     }
 
     /// Logs what was not said at the last load, and reports the fault of a certificate that is not served, if it is new.
-    fn warn(&mut self, mut warnings: Vec<String>, fault: Option<(String, &CertificateError)>) {
-        if let Some((text, fault)) = fault {
+    fn warn(&mut self, mut warnings: Vec<String>, fault: Option<&CertificateError>) {
+        if let Some(fault) = fault {
+            let text = format!("{fault}; the certificate stays as it was");
             if !self.warnings.contains(&text) {
                 self.report(CertificateState::Rejected, Some(fault));
             }

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusConfig, BusError, BusEvent, Endpoint, HubEndpoints, LostSubscriber};
+use crate::bus::{Bus, BusConfig, BusError, BusEvent, Endpoint, HubEndpoints, LostSubscriber, NotConnected};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
-use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::log_unknown_topics;
 use crate::gateway::signals::Signals;
-use crate::http::context::HttpCounters;
-use crate::server::counters::WorkerCounters;
+use crate::message::publish::HUB_CURE;
 use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
 use crate::sys::log::{log, warning};
 use crate::sys::timed_join::on_thread;
-use crate::zmtp::shown_topic;
+use crate::terms::noted_topics::shown_topic;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -32,6 +31,8 @@ const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
     pub(super) bus: Bus,
+    /// Notified when the bus has reported a change.
+    pub(super) bus_changed: Arc<Notify>,
     started: Instant,
 }
 
@@ -42,42 +43,21 @@ impl Components {
         config: &Arc<GatewayConfig>,
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         emit: &EventSink,
-        ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        let (for_bus, bus_emit, bus_ready) = (Arc::clone(config), Arc::clone(emit), Arc::clone(ready));
-        let starting = on_thread("start", move || start_bus(&for_bus, &bus_emit, &bus_ready));
+        let bus_changed = Arc::<Notify>::default();
+        let (for_bus, bus_emit, changed) = (Arc::clone(config), Arc::clone(emit), Arc::clone(&bus_changed));
+        let starting = on_thread("start", move || start_bus(&for_bus, &bus_emit, &changed));
         let started = starting.map_err(Failure::cannot("start a thread"))?.await;
         let bus = started.map_err(Failure::configuration)?.map_err(Failure::configuration)?;
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
-        ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
         let workers = WorkerPool::start(&config.server, &bus.publisher(), &log_unknown_topics())?;
-        Ok(Self { workers, bus, started: Instant::now() })
+        Ok(Self { workers, bus, bus_changed, started: Instant::now() })
     }
 
     pub(super) fn stats(&self) -> Stats {
         let (bus, workers) = (self.bus.counters(), self.workers.counters());
-        let connections = workers.connections();
-        let WorkerCounters { http, failed_handshakes, bytes_in, bytes_out, connections_accepted, .. } = workers;
-        let HttpCounters { answers, refused, unknown_topics } = &*http;
-        Stats {
-            uptime_s: self.started.elapsed().as_secs(),
-            answers: answers.clone(),
-            refused: refused.clone(),
-            failed_handshakes,
-            accepted: bus.accepted,
-            published: bus.published,
-            unknown_topics: unknown_topics.clone(),
-            queue: bus.queue,
-            bytes_in,
-            bytes_out,
-            connections,
-            connections_accepted,
-            subscribers: bus.subscribers,
-            endpoints: bus.endpoints,
-            peers: bus.peers,
-            hub: bus.hub,
-        }
+        Stats { uptime_s: self.started.elapsed().as_secs(), connections: workers.connections(), workers, bus }
     }
 
     /// Lets nobody connect to these sockets any more, answers the requests in flight, and hands every accepted message
@@ -118,13 +98,13 @@ pub(super) async fn remove_in_time(remove: Box<dyn FnOnce() + Send>) {
     }
 }
 
-fn start_bus(config: &GatewayConfig, emit: &EventSink, ready: &Arc<ReadyReporter>) -> Result<Bus, BusError> {
+fn start_bus(config: &GatewayConfig, emit: &EventSink, changed: &Arc<Notify>) -> Result<Bus, BusError> {
     let start = |hub: Option<&HubEndpoints>| {
         let bus_config = BusConfig { hub: hub.cloned(), ..config.bus.clone() };
-        let (emit, ready) = (Arc::clone(emit), Arc::clone(ready));
+        let (emit, changed) = (Arc::clone(emit), Arc::clone(changed));
         Bus::start(bus_config, move |event| {
             emit_bus_event(&emit, event);
-            ready.bus_changed();
+            changed.notify_one();
         })
     };
     match (start(config.bus.hub.as_ref()), &config.other_hub) {
@@ -140,7 +120,8 @@ fn emit_bus_event(emit: &EventSink, event: BusEvent) {
             emit(&Event::Bus { state: BusEndpointState::Connected, endpoint: endpoint.as_str(), reason: None });
         }
         BusEvent::Link(endpoint, Err(reason)) => {
-            warning(format_args!("not connected to {endpoint}: {reason}"));
+            let [separator, cure] = if reason == NotConnected::Refused { ["; ", HUB_CURE] } else { [""; 2] };
+            warning(format_args!("not connected to {endpoint}: {reason}{separator}{cure}"));
             let (state, reason) = (BusEndpointState::Disconnected, reason.to_string());
             emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
         }

@@ -16,8 +16,7 @@ use crate::tls::source::CertificateSource;
 /// Descriptors for other things than connections with one worker: listeners, ring, bus, standard streams, and files.
 const OTHER_DESCRIPTORS: u64 = 48;
 
-/// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and
-/// for each end of its monitor.
+/// Descriptors of each dialled endpoint: its connection, a probe, and two for its socket and each end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
 /// Where descriptors are scarce, one of so many is reserved for peers of the bus, and the fewest peers in any case.
@@ -27,16 +26,15 @@ const FEWEST_PEERS: u64 = 24;
 /// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
 const WORKER_DESCRIPTORS: u64 = 5;
 
-/// Descriptors of each further worker for each listener: its handle, and one connection that has ended and whose
-/// descriptor the ring still holds.
+/// Descriptors of each further worker for each listener: its handle, and a connection that the ring still holds.
 const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
 #[derive(Debug)]
 pub(crate) struct GatewayConfig {
     pub(crate) listen: Vec<ListenTarget>,
-    /// Whether the gateway may listen on any free port if one of `listen` is taken.
-    pub(crate) any_port: bool,
+    /// Where the gateway listens if one of `listen` is taken; `None` if that refuses the start.
+    pub(crate) other_listen: Option<Vec<ListenTarget>>,
     /// `None` for plain http. Unix sockets speak http in any case.
     pub(crate) certificate: Option<CertificateSource>,
     pub(crate) server: ServerConfig,

@@ -7,11 +7,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::bus::{EndpointCounters, HubCounters, PeerCounters, QueueCounters, SubscriberTotals};
-use crate::http::problem::Status;
-use crate::message::publish::Unavailable;
-use crate::sync::counting::{Tally, TallyOf};
-use crate::tls::session::HandshakeFailure;
+use crate::bus::BusCounters;
+use crate::server::counters::WorkerCounters;
 
 /// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
 #[derive(Debug, Serialize)]
@@ -92,29 +89,15 @@ pub(crate) enum SettingsChange {
     Rejected { reason: String },
 }
 
-/// The counters since the start, and the present state. Each group is declared where it is counted, and a counter that
-/// is added there is in the event.
+/// The counters since the start, and the present state. A counter is declared where it is counted.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Stats {
     pub(crate) uptime_s: u64,
-    pub(crate) answers: TallyOf<Status>,
-    pub(crate) refused: TallyOf<Unavailable>,
-    pub(crate) failed_handshakes: TallyOf<HandshakeFailure>,
-    pub(crate) accepted: u64,
-    pub(crate) published: u64,
-    pub(crate) unknown_topics: Tally,
-    #[serde(flatten)]
-    pub(crate) queue: QueueCounters,
-    pub(crate) bytes_in: Tally,
-    pub(crate) bytes_out: Tally,
     pub(crate) connections: u64,
-    pub(crate) connections_accepted: Tally,
     #[serde(flatten)]
-    pub(crate) subscribers: SubscriberTotals,
-    pub(crate) endpoints: Vec<EndpointCounters>,
-    pub(crate) peers: PeerCounters,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hub: Option<HubCounters>,
+    pub(crate) workers: WorkerCounters,
+    #[serde(flatten)]
+    pub(crate) bus: BusCounters,
 }
 
 pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;

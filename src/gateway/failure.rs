@@ -4,9 +4,8 @@ use std::{fmt, io};
 
 use crate::server::pool::StartError;
 
-/// A failure that ends the program: its exit status, and the text for the user. What the statuses 4 and 5 mean depends
-/// on the command.
-#[derive(Debug)]
+/// A failure that ends the program: its exit status, and the text for the user. The command decides what 4 and 5 mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// It tells the parent process which failure it is.
     pub status: u8,

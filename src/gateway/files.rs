@@ -2,308 +2,266 @@
 //! the sockets, the other one has the certificate. The main thread gets news of them, and goes on with what is in force
 //! while there is none.
 
+use std::future::ready;
 use std::io;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch::Sender;
 
+use crate::gateway::api::Api;
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{EventSink, SettingsChange};
 use crate::gateway::failure::Failure;
+use crate::gateway::follower::{Follower, Look, STEP_CHECK_PAUSE};
 use crate::gateway::watched_settings::WatchedSettings;
-use crate::server::listener::{BoundAddress, ListenTarget, Listening};
+use crate::server::listener::{BoundAddress, Listening};
 use crate::server::shared::Opened;
-use crate::sys::event_loop;
-use crate::sys::retry::{PAUSE, retry_until};
-use crate::sys::timed_join::on_thread;
-use crate::sys::watch::Watch;
-use crate::sys::watchdog::Watchdog;
+use crate::sys::log::log;
+use crate::sys::{or_never, process};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
-/// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
-/// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
-pub(super) const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a start tries to listen on an address that is taken, and the pause between two attempts, also later. The
+/// kernel closes the listening socket of a killed process some 20 ms late if a ring had an accept pending on it.
+const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
+const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
-/// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made.
+/// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made. So long is it
+/// too until a certificate that cannot be loaded is tried again.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The most time between two looks at the certificate: each one wakes the process up, and only mounts, mapped memory and
-/// renewals wait for it.
+/// The most time between two looks at a certificate that is loaded: each one wakes the process up, and only mounts,
+/// mapped memory and renewals wait for it.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the main thread learns.
 pub(super) enum FileNews {
-    /// Requests are to be accepted.
-    Open(Opened),
-    /// Nothing is to listen, for this reason. A command can switch the API on in the file, if there is one.
-    Off(String, Option<PathBuf>),
-    /// The settings open the API, but an address is taken. It is tried again, [`TAKEN_TIMEOUT`] long.
-    Taken(io::Error),
+    Api(Api),
     /// What has become of settings that are new. What they change was told before, or waits for the certificate.
     Settings(SettingsChange),
-    /// Something does not answer, as this says.
-    Overdue(String),
 }
 
 /// The main thread's end. The threads end when this is dropped, unless a file holds them up.
 pub(super) struct Files {
-    /// Asks the threads to read everything again. If that was asked already, once is enough.
-    pub(super) reload: Sender<()>,
-    news: UnboundedReceiver<Result<FileNews, Failure>>,
-    settings: Arc<Follower>,
-    certificate: Arc<Follower>,
-    /// The certificate, once it is loaded.
-    acceptor: Arc<OnceLock<Arc<Acceptor>>>,
+    news: UnboundedReceiver<FileNews>,
+    pub(super) followers: Arc<Followers>,
 }
+
+/// What the threads and the main thread share.
+pub(super) struct Followers {
+    pub(super) settings: Arc<Follower>,
+    certificate: Arc<Follower>,
+    /// Set when the certificate is to be loaded: whether that is a part of the start.
+    to_load: OnceLock<bool>,
+    loaded: Mutex<Loaded>,
+}
+
+/// What has become of the certificate; `None` until it is loaded.
+type Loaded = Option<Result<Arc<Acceptor>, Failure>>;
 
 impl Files {
-    /// Starts the thread of the settings. The first news are those of the start.
-    pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: EventSink) -> Result<Self, Failure> {
-        let reload = Sender::new(());
+    /// Starts the threads. The first news are those of the start.
+    pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: &EventSink) -> Result<Self, Failure> {
         let (sender, news) = unbounded_channel();
-        let follower = || -> Result<_, Failure> {
-            let watchdog = Watchdog::new().map_err(Failure::cannot("create a timer"))?;
-            Ok(Arc::new(Follower { watchdog, reload: reload.clone(), again: Notify::new(), news: sender.clone() }))
-        };
-        let (settings, certificate, acceptor) = (follower()?, follower()?, Arc::default());
-        let mut thread = SettingsThread {
-            settings: WatchedSettings::new(source, config.server.policy.limits.head_bytes),
-            to_load: config.certificate.clone(),
-            config,
-            change: None,
-            is_told: false,
-            listening: None,
-            emit,
-            follower: Arc::clone(&settings),
-            certificate: Arc::clone(&certificate),
-            acceptor: Arc::clone(&acceptor),
-        };
-        let path = thread.settings.path.iter().cloned().collect();
-        settings.start("settings", path, SETTINGS_INTERVAL, Box::new(move |is_asked| thread.look(is_asked)))?;
-        Ok(Self { reload, news, settings, certificate, acceptor })
-    }
-
-    /// Waits for the next news. A failure ends the run. Cancel-safe.
-    pub(super) async fn news(&mut self) -> Result<FileNews, Failure> {
-        loop {
-            tokio::select! {
-                biased;
-                Some(news) = self.news.recv() => return news,
-                silence = self.settings.watchdog.overdue() => return Ok(FileNews::Overdue(silence)),
-                silence = self.certificate.watchdog.overdue() => match self.acceptor.get() {
-                    Some(_) => return Ok(FileNews::Overdue(silence)),
-                    None => self.settings.again.notify_one(),
-                },
-            }
+        let (settings, certificate) = (Follower::new()?, Follower::new()?);
+        let followers =
+            Arc::new(Followers { settings, certificate, to_load: OnceLock::new(), loaded: Mutex::default() });
+        if let Some(source) = config.certificate.clone() {
+            let (paths, look) = (source.files().into(), follow_certificate(source, Arc::clone(emit), &followers));
+            followers.certificate.start("certificate", paths, CERTIFICATE_INTERVAL, look)?;
         }
+        let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
+        let path = settings.path.iter().cloned().collect();
+        let shared = Arc::clone(&followers);
+        let mut thread =
+            SettingsThread { config, settings, told: None, taken_since: None, followers: shared, news: sender };
+        let look = Box::new(move |is_asked| thread.look(is_asked));
+        followers.settings.start("settings", path, SETTINGS_INTERVAL, look)?;
+        Ok(Self { news, followers })
+    }
+
+    /// Waits for the next news. Cancel-safe.
+    pub(super) async fn news(&mut self) -> FileNews {
+        // The thread of the settings sends until it is told to end.
+        or_never(self.news.recv().await.map(ready)).await
     }
 }
 
-/// Looks at files. It learns whether that was asked for. It is boxed, so that the program has the code of an event loop
-/// once.
-type Look = Box<dyn FnMut(bool) -> Result<(), Failure> + Send>;
-
-/// What a thread that follows files shares with the others.
-struct Follower {
-    watchdog: Watchdog,
-    reload: Sender<()>,
-    /// Notified when something else has changed that the thread is to look at.
-    again: Notify,
-    news: UnboundedSender<Result<FileNews, Failure>>,
+impl Drop for Files {
+    fn drop(&mut self) {
+        [&self.followers.settings, &self.followers.certificate].into_iter().for_each(|follower| follower.end());
+    }
 }
 
-impl Follower {
-    /// Starts the thread, which looks at the files now, when they may have changed, when it is time, and when it is asked
-    /// to. A failure of it ends the run.
-    fn start(
-        self: &Arc<Self>,
-        name: &str,
-        files: Vec<PathBuf>,
-        interval: Duration,
-        mut look: Look,
-    ) -> Result<(), Failure> {
-        let (follower, mut reloads, news) = (Arc::clone(self), self.reload.subscribe(), self.news.clone());
-        let follow = async move {
-            let subject = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" or ");
-            let mut watch = Watch::new(files, interval).map_err(Failure::cannot("create a timer"))?;
-            let mut is_asked = true;
-            loop {
-                // The watch starts before anything is read, so that no later change is missed.
-                watch.renew(|path| follower.watchdog.begin(path.display()));
-                follower.watchdog.begin(&subject);
-                look(is_asked)?;
-                follower.watchdog.rest();
-                is_asked = tokio::select! {
-                    () = follower.news.closed() => return Ok(()),
-                    Ok(()) = reloads.changed() => true,
-                    () = watch.changed() => false,
-                    () = follower.again.notified() => false,
-                };
-            }
-        };
-        let body = move || {
-            let runtime = event_loop().map_err(Failure::cannot("create an event loop"));
-            let ended = runtime.and_then(|runtime| runtime.block_on(follow));
-            ended.unwrap_or_else(|failure| drop(news.send(Err(failure))));
-        };
-        on_thread(name, body).map(drop).map_err(Failure::cannot("start a thread"))
+impl Followers {
+    /// Asks the threads to read everything again.
+    pub(super) fn reload(&self) {
+        [&self.settings, &self.certificate].into_iter().for_each(|follower| follower.ask());
     }
+
+    /// Returns what does not answer.
+    pub(super) fn silent(&self) -> Option<String> {
+        self.settings.silent().or_else(|| self.certificate.silent())
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what loads the certificate once it is needed, and then keeps it current. The thread of the settings looks
+/// again when it is loaded, or refused.
+fn follow_certificate(source: CertificateSource, emit: EventSink, followers: &Arc<Followers>) -> Look {
+    let followers = Arc::clone(followers);
+    let mut watched: Option<WatchedCertificate> = None;
+    Box::new(move |_is_asked| {
+        if let Some(certificate) = &mut watched {
+            certificate.reload();
+        } else if let Some(is_start) = followers.to_load.get() {
+            let loaded = WatchedCertificate::load(source.clone(), &emit, *is_start);
+            let acceptor = loaded.map(|certificate| Arc::clone(&watched.insert(certificate).acceptor));
+            let again = acceptor.is_err().then_some(SETTINGS_INTERVAL);
+            *followers.loaded() = Some(acceptor);
+            followers.settings.ring();
+            return again;
+        }
+        None
+    })
 }
 
 struct SettingsThread {
     config: Arc<GatewayConfig>,
     settings: WatchedSettings,
-    /// What has become of settings that are new, until it is told.
-    change: Option<SettingsChange>,
-    /// Whether the main thread knows what the settings make of the API.
-    is_told: bool,
-    /// The certificate that a thread is to be started for.
-    to_load: Option<CertificateSource>,
-    /// The sockets of an open API.
-    listening: Option<Arc<Listening>>,
-    emit: EventSink,
-    follower: Arc<Follower>,
-    certificate: Arc<Follower>,
-    acceptor: Arc<OnceLock<Arc<Acceptor>>>,
+    /// What the main thread knows.
+    told: Option<Api>,
+    /// Since when an address is taken.
+    taken_since: Option<Instant>,
+    followers: Arc<Followers>,
+    news: UnboundedSender<FileNews>,
 }
 
 impl SettingsThread {
-    /// Follows the settings. Where an address is taken, tells so, and tries again for [`TAKEN_TIMEOUT`], by what the
-    /// settings say meanwhile.
-    fn look(&mut self, is_asked: bool) -> Result<(), Failure> {
-        let followed = match self.read_and_apply(is_asked) {
-            Err(error) if is_taken(&error) => {
-                self.tell(FileNews::Taken(error));
-                let again = || {
-                    self.tell_change();
-                    self.read_and_apply(false)
-                };
-                retry_until(TAKEN_TIMEOUT, PAUSE, again, is_taken)
-            }
-            followed => followed,
-        };
-        followed.map_err(|error| Failure::listen(&error))?;
-        self.tell_change();
-        Ok(())
+    /// Reads the settings again, and tells what they make of the API where that is new. Returns the most time to the
+    /// next look, if that is less than usual.
+    fn look(&mut self, is_asked: bool) -> Option<Duration> {
+        process::return_freed_memory();
+        let mut changes = Vec::from_iter(self.settings.read_again(is_asked, Instant::now()));
+        let mut listening = self.listening();
+        let was_listening = listening.is_some();
+        let mut api = self.api(&mut listening);
+        if !was_listening && listening.is_some() {
+            // To open the sockets may have taken long.
+            self.settings.path.iter().for_each(|path| self.followers.settings.begin(path.display()));
+            changes.extend(self.settings.read_again(false, Instant::now()));
+            api = self.api(&mut listening);
+        }
+        let (is_open, is_awaited) = (matches!(api, Some(Api::Open(_))), api.is_none());
+        if let Some(api) = api
+            && self.told.as_ref() != Some(&api)
+        {
+            self.tell(FileNews::Api(api.clone()));
+            self.told = Some(api);
+        }
+        if !is_open && let Some(listening) = listening {
+            self.remove_files(&listening);
+        }
+        changes.into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
+        let again = [is_awaited.then_some(STEP_CHECK_PAUSE), self.is_tried_again().then_some(TAKEN_PAUSE)];
+        again.into_iter().flatten().chain(self.settings.counts_in(Instant::now())).min()
     }
 
-    /// Reads the settings again, and tells what they make of the API where that is new.
-    fn read_and_apply(&mut self, is_asked: bool) -> io::Result<()> {
-        // The step before this one may have been to listen.
-        self.settings.path.iter().for_each(|path| self.follower.watchdog.begin(path.display()));
-        // Whoever asks meanwhile wants to know what the file says at this moment.
-        let reloads = self.follower.reload.subscribe();
-        let is_asked_again = || reloads.has_changed().is_ok_and(|is_asked| is_asked).then_some(()).ok_or(());
-        let wait = |time| retry_until(time, PAUSE, is_asked_again, |()| true).unwrap_or_default();
-        self.change = self.settings.read_again(is_asked, wait);
-        if self.change.is_some() || !self.is_told { self.apply() } else { Ok(()) }
+    fn is_tried_again(&self) -> bool {
+        self.taken_since.is_some_and(|since| since.elapsed() < TAKEN_TIMEOUT)
     }
 
-    fn tell_change(&mut self) {
-        self.change.take().into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
+    /// Returns the sockets of an open API.
+    fn listening(&self) -> Option<Arc<Listening>> {
+        if let Some(Api::Open(opened)) = &self.told { Some(Arc::clone(&opened.listening)) } else { None }
     }
 
-    /// Tells what the settings make of the API; not while the certificate is awaited, or an address is taken.
-    fn apply(&mut self) -> io::Result<()> {
-        self.is_told = false;
+    /// Returns what the settings make of the API, and opens the sockets where they are to be open; `None` while the
+    /// certificate is awaited, or a start waits for an address that is taken.
+    fn api(&mut self, listening: &mut Option<Arc<Listening>>) -> Option<Api> {
         let token = self.settings.token().cloned();
+        let closed = |failure, may_pass| Some(Api::Closed { failure, may_pass });
         // The user's files are checked in any case. A certificate is made once the settings open the API.
         let is_needed = |source: &CertificateSource| token.is_ok() || matches!(source, CertificateSource::Files { .. });
-        let is_needed = self.config.certificate.as_ref().is_some_and(is_needed);
-        if is_needed && let Some(source) = self.to_load.take() {
-            self.load_certificate(source);
-        }
-        let tls = self.acceptor.get().cloned();
-        if is_needed && tls.is_none() {
-            let Some(silence) = self.certificate.watchdog.silence() else { return Ok(()) };
-            if token.is_ok() {
-                self.tell(FileNews::Off(silence, None));
-                return Ok(());
+        let mut tls = None;
+        if self.config.certificate.as_ref().is_some_and(is_needed) {
+            if self.followers.to_load.set(self.told.is_none()).is_ok() {
+                self.followers.certificate.ring();
+            }
+            match (self.followers.loaded().clone(), self.followers.certificate.silent()) {
+                (Some(Ok(acceptor)), _) => tls = Some(acceptor),
+                (Some(Err(failure)), _) if token.is_ok() || self.told.is_none() => return closed(failure, false),
+                (None, None) => return None,
+                (None, Some(silent)) if token.is_ok() => {
+                    return closed(Failure::configuration(silence_of(&silent)), true);
+                }
+                _ => {}
             }
         }
-        match token {
-            Ok(token) => {
-                let listening = match &self.listening {
-                    Some(listening) => Arc::clone(listening),
-                    None => Arc::new(self.listen()?),
-                };
-                self.listening = Some(Arc::clone(&listening));
-                self.tell(FileNews::Open(Opened { listening, token, tls }));
-            }
+        let token = match token {
+            Ok(token) => token,
             Err(reason) => {
-                self.tell(FileNews::Off(reason, self.settings.to_switch_on().map(Path::to_path_buf)));
-                self.close();
+                self.taken_since = None;
+                let to_switch_on = self.settings.to_switch_on().map(Path::to_path_buf);
+                return Some(Api::Off { reason, to_switch_on });
             }
-        }
-        self.is_told = true;
-        Ok(())
-    }
-
-    /// Starts the thread that has the certificate. If that fails, the run ends.
-    fn load_certificate(&self, source: CertificateSource) {
-        let (emit, of_settings, acceptor) =
-            (Arc::clone(&self.emit), Arc::clone(&self.follower), Arc::clone(&self.acceptor));
-        let files = source.files().into();
-        let mut certificate: Option<WatchedCertificate> = None;
-        let look = move |_is_asked| {
-            match &mut certificate {
-                Some(certificate) => certificate.reload(),
-                None => {
-                    let certificate = certificate.insert(WatchedCertificate::load(source.clone(), &emit)?);
-                    let _ = acceptor.set(Arc::clone(&certificate.acceptor));
-                    of_settings.again.notify_one();
+        };
+        if listening.is_none() {
+            match self.listen() {
+                Ok(bound) => *listening = Some(Arc::new(bound)),
+                Err(error) => {
+                    if is_taken(&error) && self.taken_since.is_none() {
+                        log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
+                        self.taken_since = Some(Instant::now());
+                    }
+                    let is_awaited = self.told.is_none() && self.is_tried_again();
+                    return if is_awaited { None } else { closed(Failure::listen(&error), false) };
                 }
             }
-            Ok(())
-        };
-        let started = self.certificate.start("certificate", files, CERTIFICATE_INTERVAL, Box::new(look));
-        started.unwrap_or_else(|failure| drop(self.follower.news.send(Err(failure))));
+        }
+        self.taken_since = None;
+        Some(Api::Open(Opened { listening: listening.clone()?, token, tls }))
     }
 
     fn tell(&self, news: FileNews) {
         // The main thread may have ended.
-        let _ = self.follower.news.send(Ok(news));
+        let _ = self.news.send(news);
     }
 
     /// Removes the files of Unix sockets. So they are gone before the next ones are opened.
-    fn close(&mut self) {
-        if let Some(listening) = self.listening.take()
-            && let Some(path) = listening.addresses().find(|address| !address.is_tcp())
-        {
-            self.follower.watchdog.begin(path);
+    fn remove_files(&self, listening: &Listening) {
+        if let Some(path) = listening.addresses().find(|address| !address.is_tcp()) {
+            self.followers.settings.begin(path);
             listening.remove_files();
         }
     }
 
-    /// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
+    /// Binds the listeners.
     fn listen(&self) -> io::Result<Listening> {
-        let begin = |address: &BoundAddress| self.follower.watchdog.begin(address);
-        let targets = &self.config.listen;
-        let listened = Listening::bind(targets, begin);
-        if !self.config.any_port || !listened.as_ref().is_err_and(is_taken) {
-            return listened;
+        let begin = |address: &BoundAddress| self.followers.settings.begin(address);
+        let listened = Listening::bind(&self.config.listen, begin);
+        match &self.config.other_listen {
+            Some(other) if listened.as_ref().is_err_and(is_taken) => Listening::bind(other, begin),
+            _ => listened,
         }
-        let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
-        let targets = targets.iter().map(|target| match target {
-            ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
-            ListenTarget::Path(_) => target.clone(),
-        });
-        Listening::bind(&targets.collect::<Vec<_>>(), begin)
     }
 }
 
 impl Drop for SettingsThread {
     /// The main thread may let go of the sockets last, and waits for no folder.
     fn drop(&mut self) {
-        self.close();
+        self.listening().iter().for_each(|listening| self.remove_files(listening));
     }
+}
+
+pub(super) fn silence_of(subject: &str) -> String {
+    format!("{subject} does not answer")
 }
 
 fn is_taken(failed: &io::Error) -> bool {

@@ -1,6 +1,6 @@
-//! One run of the gateway. The settings open and close its listeners, signals steer it, and its parent process gets
-//! events.
+//! One run of the gateway. The settings open and close its listeners, signals steer it, and its parent gets events.
 
+mod api;
 mod certificates;
 mod components;
 mod config;
@@ -8,6 +8,7 @@ pub(crate) mod event_writer;
 pub(crate) mod events;
 mod failure;
 mod files;
+mod follower;
 mod ready;
 mod request_log;
 mod run;

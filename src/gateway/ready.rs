@@ -1,105 +1,95 @@
-//! Reports when a message that is posted is taken, and when no longer.
+//! What the parent is told of whether a message that is posted is taken.
 
-use std::sync::{Mutex, PoisonError};
+use crate::gateway::api::Api;
+use crate::gateway::events::Event;
 
-use tokio::sync::Notify;
-
-use crate::bus::Publisher;
-use crate::gateway::events::{Event, EventSink};
-use crate::message::publish::{Publish, Unavailable};
-
-/// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
-pub(super) struct ReadyReporter {
-    emit: EventSink,
-    state: Mutex<ReadyState>,
-    /// Notified when the gateway listens and every endpoint is connected, which may be after `ready`. One task at a time
-    /// waits for it.
-    pub(super) completed: Notify,
+/// What the parent was told last.
+#[derive(Debug, PartialEq)]
+pub(super) enum Told {
+    /// Nothing yet.
+    Starting,
+    Ready,
+    NotReady(String),
+    Disabled(String),
 }
 
-struct ReadyState {
-    /// It takes the messages; `None` until the bus has started.
-    publisher: Option<Publisher>,
-    /// Whether the gateway listens, or why not.
-    listening: Result<(), String>,
-    /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which
-    /// may come later than the change: the event of a connection precedes `ready`.
-    is_bus_connected: Option<bool>,
-    /// What the parent knows: that messages are taken, or why not. `None` until it was told.
-    told: Option<Result<(), String>>,
-}
-
-impl ReadyReporter {
-    pub(super) fn new(emit: EventSink) -> Self {
-        let listening = Err("the gateway starts".into());
-        let state = ReadyState { publisher: None, listening, is_bus_connected: None, told: None };
-        Self { emit, state: Mutex::new(state), completed: Notify::new() }
-    }
-
-    /// Tells which publisher takes the messages, and whether the bus has bound endpoints, which it never reports.
-    pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
-        self.update(|state| {
-            state.publisher = Some(publisher);
-            if has_bound || state.is_bus_connected.is_some() {
-                state.ask_bus();
-            }
-        });
-    }
-
-    /// Tells that the gateway listens, or why it cannot, though the settings open the API. Such a reason is reported
-    /// also where messages were not taken before: that had another one.
-    pub(super) fn set_listening(&self, listening: Result<(), String>) {
-        self.update(|state| state.listening = listening);
-    }
-
-    /// Tells why the gateway does not listen. The caller tells the parent too, so this reports only that messages are no
-    /// longer taken.
-    pub(super) fn set_off(&self, reason: &str) {
-        self.update(|state| {
-            state.listening = Err(reason.into());
-            if state.told != Some(Ok(())) {
-                state.told = Some(Err(reason.into()));
-            }
-        });
-    }
-
-    /// Returns whether the gateway does not listen, for this reason.
-    pub(super) fn is_off(&self, reason: &str) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.listening.as_ref().is_err_and(|known| known == reason)
-    }
-
-    pub(super) fn bus_changed(&self) {
-        self.update(ReadyState::ask_bus);
-    }
-
-    /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.
-    fn update(&self, change: impl FnOnce(&mut ReadyState)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut state);
-        let now = match (&state.listening, state.is_bus_connected) {
-            (Ok(()), None) => return,
-            (Ok(()), Some(false)) => Err("the bus is not connected".into()),
-            (listening, _) => listening.clone(),
-        };
-        if now.is_ok() && state.publisher.as_ref().is_some_and(|bus| bus.reaches_all()) {
-            self.completed.notify_one();
+impl Told {
+    pub(super) fn event(&self) -> Option<Event<'_>> {
+        match self {
+            Self::Starting => None,
+            Self::Ready => Some(Event::Ready),
+            Self::NotReady(reason) => Some(Event::NotReady { reason }),
+            Self::Disabled(reason) => Some(Event::Disabled { reason }),
         }
-        match (&state.told, &now) {
+    }
+
+    /// Returns what is to be told next; `None` if the parent knows all. `is_bus_connected` tells whether messages had
+    /// somewhere to go when the bus last reported a change. It is `None` until its first report.
+    pub(super) fn next(&self, api: &Api, is_bus_connected: Option<bool>) -> Option<Self> {
+        let next = match (api, is_bus_connected) {
+            (Api::Open(_), None) => return None,
+            (Api::Open(_), Some(true)) => Self::Ready,
             // A start is not ready yet.
-            (None, Err(_)) => return,
-            (Some(told), now) if told == now => return,
-            (_, Ok(())) => (self.emit)(&Event::Ready),
-            (_, Err(reason)) => (self.emit)(&Event::NotReady { reason }),
-        }
-        state.told = Some(now);
+            (Api::Open(_), Some(false)) if *self == Self::Starting => return None,
+            (Api::Open(_), Some(false)) => Self::NotReady("the bus is not connected".into()),
+            (Api::Closed { failure, .. }, _) => Self::NotReady(failure.to_string()),
+            // That messages are no longer taken comes first.
+            (Api::Off { reason, .. }, _) if *self == Self::Ready => Self::NotReady(reason.clone()),
+            (Api::Off { reason, .. }, _) => Self::Disabled(reason.clone()),
+        };
+        (next != *self).then_some(next)
     }
 }
 
-impl ReadyState {
-    /// Asks whether an endpoint is connected. The state of the bus changes before the bus reports the change.
-    fn ask_bus(&mut self) {
-        let publisher = self.publisher.as_ref();
-        self.is_bus_connected = Some(publisher.is_some_and(|bus| bus.available() != Err(Unavailable::NotConnected)));
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::gateway::failure::Failure;
+    use crate::server::shared::Opened;
+    use crate::terms::token::Token;
+
+    /// Each row: what was told, the API, whether the bus is connected, and what is told then, one after the other.
+    #[test]
+    fn the_parent_is_told_each_change_once_and_why() {
+        let open = || Api::Open(Opened { listening: Arc::default(), token: Token::new("t").unwrap(), tls: None });
+        let off = || Api::Off { reason: "off".into(), to_switch_on: None };
+        let closed = || Api::Closed { failure: Failure::configuration("taken"), may_pass: false };
+        let not_ready = |reason: &str| Told::NotReady(reason.into());
+        let [disabled, other] = ["off", "other"].map(|reason| move || Told::Disabled(reason.into()));
+        let no_bus = || not_ready("the bus is not connected");
+        for (told, api, is_bus_connected, expected) in [
+            (Told::Starting, open(), None, vec![]),
+            (Told::Starting, open(), Some(false), vec![]),
+            (Told::Starting, open(), Some(true), vec![Told::Ready]),
+            (Told::Starting, off(), Some(true), vec![disabled()]),
+            (Told::Starting, closed(), None, vec![not_ready("taken")]),
+            (Told::Ready, open(), Some(true), vec![]),
+            (Told::Ready, open(), Some(false), vec![no_bus()]),
+            (Told::Ready, off(), Some(true), vec![not_ready("off"), disabled()]),
+            (Told::Ready, closed(), Some(true), vec![not_ready("taken")]),
+            (no_bus(), open(), Some(false), vec![]),
+            (no_bus(), open(), Some(true), vec![Told::Ready]),
+            (no_bus(), off(), Some(false), vec![disabled()]),
+            (no_bus(), closed(), Some(false), vec![not_ready("taken")]),
+            (not_ready("taken"), closed(), Some(true), vec![]),
+            (not_ready("taken"), off(), None, vec![disabled()]),
+            (not_ready("taken"), open(), Some(true), vec![Told::Ready]),
+            (disabled(), off(), Some(true), vec![]),
+            (other(), off(), Some(true), vec![disabled()]),
+            (disabled(), open(), None, vec![]),
+            (disabled(), open(), Some(false), vec![no_bus()]),
+            (disabled(), open(), Some(true), vec![Told::Ready]),
+            (disabled(), closed(), Some(true), vec![not_ready("taken")]),
+        ] {
+            let row = format!("{told:?}, {is_bus_connected:?}, {expected:?}");
+            let (mut told, mut all) = (told, Vec::new());
+            while let Some(next) = told.next(&api, is_bus_connected) {
+                all.push(format!("{next:?}"));
+                told = next;
+            }
+            assert_eq!(all, expected.iter().map(|told| format!("{told:?}")).collect::<Vec<_>>(), "{row}");
+        }
     }
 }

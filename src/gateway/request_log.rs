@@ -1,7 +1,6 @@
 //! Logs what clients may do by mistake, with a bound on the lines: requests without the right token, TLS handshakes that
-//! fail, and topics that are not known.
+//! fail, too many connections, and topics that are not known.
 
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -11,19 +10,19 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::http::problem::Status;
 use crate::message::topics::nearest;
-use crate::server::counters::WorkerCounters;
+use crate::server::counters::{Closed, WorkerCounters};
 use crate::server::shared::TopicSink;
 use crate::sync::counting::Counted;
 use crate::sys::log::{LOG_PAUSE, log};
 use crate::sys::or_never;
+use crate::terms::noted_topics::{NotedTopics, shown_topic};
 use crate::tls::session::HandshakeFailure;
-use crate::zmtp::{NotedTopics, shown_topic};
 
 /// The shortest time between two looks at the counters, whatever clients do.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The lines about answers 401 and about TLS handshakes that failed, of which each reason is a kind: one at the first
-/// of a kind, and then one each [`LOG_PAUSE`] with their number.
+/// The lines about answers 401, about connections that gave way to new ones, and about TLS handshakes that failed, of
+/// which each reason is a kind: one at the first of a kind, and then one each [`LOG_PAUSE`] with their number.
 pub(super) struct Refusals {
     refused: Arc<Notify>,
     kinds: Vec<LoggedKind>,
@@ -33,10 +32,15 @@ pub(super) struct Refusals {
     trust_anchor: Option<PathBuf>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy)]
+enum Refusal {
+    Unauthorized,
+    GaveWay,
+    Handshake(HandshakeFailure),
+}
+
 struct LoggedKind {
-    /// Why the handshakes failed; `None` for answers 401.
-    reason: Option<HandshakeFailure>,
+    refusal: Refusal,
     /// The refusals that the log has told of.
     logged: u64,
     /// When the next line may follow; `None` if there was none in the last [`LOG_PAUSE`].
@@ -45,8 +49,9 @@ struct LoggedKind {
 
 impl Refusals {
     pub(super) fn new(refused: Arc<Notify>, trust_anchor: Option<PathBuf>) -> Self {
-        let reasons = iter::once(None).chain(HandshakeFailure::ALL.iter().copied().map(Some));
-        let kinds = reasons.map(|reason| LoggedKind { reason, ..LoggedKind::default() }).collect();
+        let handshakes = HandshakeFailure::ALL.iter().copied().map(Refusal::Handshake);
+        let kinds = [Refusal::Unauthorized, Refusal::GaveWay].into_iter().chain(handshakes);
+        let kinds = kinds.map(|refusal| LoggedKind { refusal, logged: 0, next_at: None }).collect();
         Self { refused, kinds, look_at: Instant::now(), trust_anchor }
     }
 
@@ -73,13 +78,25 @@ impl LoggedKind {
         if self.next_at.is_some_and(|at| now < at) {
             return None;
         }
-        let (refusals, one, several) = match self.reason {
-            None => (
+        let (refusals, one, several, hint) = match self.refusal {
+            Refusal::Unauthorized => (
                 counters.http.answers.of(Status::Unauthorized),
                 "a request without the right token was answered 401",
                 "requests without the right token were answered 401",
+                "",
             ),
-            Some(reason) => (counters.failed_handshakes.of(reason), "a TLS handshake failed", "TLS handshakes failed"),
+            Refusal::GaveWay => (
+                counters.closed.of(Closed::GaveWay),
+                "a waiting connection gave way to a new one",
+                "waiting connections gave way to new ones",
+                "there are as many as --max-connections or the limit of open files allows",
+            ),
+            Refusal::Handshake(reason) => (
+                counters.failed_handshakes.of(reason),
+                "a TLS handshake failed",
+                "TLS handshakes failed",
+                reason.text(),
+            ),
         };
         let count = refusals.get().saturating_sub(self.logged);
         self.logged = refusals.get();
@@ -92,12 +109,13 @@ impl LoggedKind {
             (_, true) => format!("{count} {several}"),
             (_, false) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
         };
-        if let Some(reason) = self.reason {
-            line = line + ": " + reason.text();
-            if let (HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed, Some(file)) = (reason, trust_anchor)
-            {
-                line = format!("{line}; give it {}", file.display());
-            }
+        if !hint.is_empty() {
+            line = line + ": " + hint;
+        }
+        if let Refusal::Handshake(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed) = self.refusal
+            && let Some(file) = trust_anchor
+        {
+            line = format!("{line}; give it {}, or to a browser gateway-ca.pem beside that", file.display());
         }
         Some(line)
     }
@@ -151,7 +169,10 @@ mod tests {
                 1,
                 9,
                 &[distrust],
-                &["a TLS handshake failed: the client does not trust the certificate; give it /a/gateway-cert.pem"],
+                &[
+                    "a TLS handshake failed: the client does not trust the certificate; give it /a/gateway-cert.pem, or \
+                    to a browser gateway-ca.pem beside that",
+                ],
             ),
             (
                 2,
@@ -179,6 +200,20 @@ mod tests {
                 "after {half_minutes} half minutes"
             );
         }
+    }
+
+    #[test]
+    fn connections_that_gave_way_are_logged_with_what_limits_them() {
+        let (mut refusals, counters) = (Refusals::new(Arc::default(), None), WorkerCounters::default());
+        let mut lines = |count, seconds| {
+            counters.closed.of(Closed::GaveWay).add(count);
+            refusals.lines(&counters, Instant::now() + Duration::from_secs(seconds))
+        };
+        let limit = "there are as many as --max-connections or the limit of open files allows";
+        assert_eq!(lines(1, 0), [format!("a waiting connection gave way to a new one: {limit}")]);
+        assert!(lines(1, 30).is_empty());
+        let several = "2 more waiting connections gave way to new ones in the last 60 s";
+        assert_eq!(lines(1, 61), [format!("{several}: {limit}")]);
     }
 
     #[test]

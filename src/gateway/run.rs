@@ -2,28 +2,29 @@
 
 use std::fmt;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 
 use crate::bus::Bus;
+use crate::gateway::api::Api;
 use crate::gateway::components::{Components, remove_in_time};
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
-use crate::gateway::files::{FileNews, Files, TAKEN_TIMEOUT};
-use crate::gateway::ready::ReadyReporter;
+use crate::gateway::files::{FileNews, Files, silence_of};
+use crate::gateway::follower::STEP_CHECK_PAUSE;
+use crate::gateway::ready::Told;
 use crate::gateway::request_log::Refusals;
 use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
-use crate::server::listener::{BoundAddress, Listening};
+use crate::server::listener::{BoundAddress, ListeningSocket};
 use crate::server::pool::check_io;
 use crate::server::shared::{Mode, Opened};
 use crate::sys::log::{log, warning};
-use crate::sys::memory::MEMORY;
 use crate::sys::terminal::path_option;
 use crate::sys::unix_listener::remove_files;
 use crate::sys::{event_loop, or_never};
@@ -32,6 +33,9 @@ use crate::tls::source::CertificateSource;
 /// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets, so that none of
 /// these connections is answered 503. A gateway that this one replaces may accept them meanwhile.
 const BUS_START: Duration = Duration::from_secs(1);
+
+/// The time between two looks whether a file does not answer. Whoever asks that files are read is told at once.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a stop waits for a start that is not complete, and at most for a quarter of the drain time.
 const START_END: Duration = Duration::from_millis(500);
@@ -45,38 +49,38 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     config.divide_descriptors()?;
     event_loop().map_err(Failure::cannot("create an event loop"))?.block_on(async {
-        tokio::spawn(MEMORY.return_after_falls());
         let mut signals = Signals::install(&config)?;
         check_io(config.server.io).await?;
         let start_end = START_END.min(config.drain_timeout / 4);
         let config = Arc::new(config);
-        let files = Files::start(Arc::clone(&config), source, Arc::clone(emit))?;
-        let reload = files.reload.clone();
+        let files = Files::start(Arc::clone(&config), source, emit)?;
+        let followers = Arc::clone(&files.followers);
         let mut start = pin!(Gateway::start(config, on_bus, files, Arc::clone(emit)));
         let mut stop_at = None;
-        let start_stopped = || (Ok(()), Some(Event::Stopped { undelivered: None, stats: Stats::default() }));
-        let (ran, last_event) = loop {
+        let start_stopped = || Ok(Event::Stopped { undelivered: None, stats: Stats::default() });
+        let ran = loop {
             tokio::select! {
                 started = &mut start => match started {
                     Ok(mut gateway) => {
-                        let ran = if stop_at.is_some() { Ok(()) } else { gateway.run(&mut signals).await };
-                        let last_event = gateway.stop(&mut signals, ran.as_ref().err()).await;
-                        break (ran, last_event);
+                        if stop_at.is_none() {
+                            gateway.run(&mut signals).await;
+                        }
+                        break Ok(gateway.stop(&mut signals).await);
                     }
-                    Err(failure) => break (Err(failure), None),
+                    Err(_) if stop_at.is_some() => break start_stopped(),
+                    Err(failure) => break Err(failure),
                 },
                 () = or_never(stop_at.map(sleep_until)) => break start_stopped(),
                 action = signals.next() => match action {
                     SignalAction::Stop if stop_at.is_some() => break start_stopped(),
                     SignalAction::Stop => stop_at = Some(Instant::now() + start_end),
                     SignalAction::PrintStats | SignalAction::PrintStatsAndSubscriptions => emit(&Event::Stats(Stats::default())),
-                    SignalAction::Reload => reload.send_replace(()),
+                    SignalAction::Reload => followers.reload(),
                 }
             }
         };
         remove_in_time(Box::new(remove_files)).await;
-        last_event.iter().for_each(|event| emit(event));
-        ran
+        ran.map(|last_event| emit(&last_event))
     })
 }
 
@@ -84,10 +88,15 @@ struct Gateway {
     config: Arc<GatewayConfig>,
     emit: EventSink,
     components: Components,
-    ready: Arc<ReadyReporter>,
-    /// The sockets of an open API.
-    listening: Option<Arc<Listening>>,
     files: Files,
+    /// What does not answer, as the log has it.
+    silent: Option<String>,
+    api: Api,
+    /// What the parent was told last of it.
+    told: Told,
+    /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report.
+    is_bus_connected: Option<bool>,
+    accepts_inherited: bool,
 }
 
 impl Gateway {
@@ -99,27 +108,36 @@ impl Gateway {
         mut files: Files,
         emit: EventSink,
     ) -> Result<Self, Failure> {
-        let news = loop {
-            match files.news().await? {
-                FileNews::Overdue(silence) => break FileNews::Off(silence, None),
-                // Nothing is served yet that a pause could delay.
-                FileNews::Taken(_) => {}
-                FileNews::Settings(change) => emit(&Event::Settings(&change)),
-                news => break news,
+        let api = loop {
+            match (timeout(STEP_CHECK_PAUSE, files.news()).await, files.followers.settings.silent()) {
+                (Ok(FileNews::Api(Api::Closed { failure, may_pass: false })), _) => return Err(failure),
+                (Ok(FileNews::Api(api)), _) => break api,
+                (Ok(FileNews::Settings(change)), _) => emit(&Event::Settings(&change)),
+                (Err(_), Some(silent)) => break Api::Off { reason: silence_of(&silent), to_switch_on: None },
+                (Err(_), None) => {}
             }
         };
-        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let components = Components::start(&config, on_bus, &emit, &ready).await?;
-        let mut gateway = Self { config, emit, components, ready, listening: None, files };
-        gateway.follow(news);
+        let components = Components::start(&config, on_bus, &emit).await?;
+        let mut gateway = Self {
+            api: Api::Off { reason: String::new(), to_switch_on: None },
+            told: Told::Starting,
+            // The bus reports no endpoint that it binds.
+            is_bus_connected: (!components.bus.bound().is_empty()).then_some(true),
+            accepts_inherited: config.server.inherited.is_empty(),
+            config,
+            emit,
+            components,
+            files,
+            silent: None,
+        };
+        gateway.follow(api);
         Ok(gateway)
     }
 
     /// Follows the settings and the signals until one asks to stop.
-    async fn run(&mut self, signals: &mut Signals) -> Result<(), Failure> {
-        let ready = Arc::clone(&self.ready);
-        let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
-        let mut accepts_inherited = self.config.server.inherited.is_empty();
+    async fn run(&mut self, signals: &mut Signals) {
+        let mut bus_started = pin!(sleep(BUS_START));
+        let mut files_checked = pin!(sleep(CHECK_INTERVAL));
         let mut stats = self.config.stats_interval.map(|period| interval_at(Instant::now() + period, period));
         if let Some(stats) = &mut stats {
             stats.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -129,54 +147,119 @@ impl Gateway {
         loop {
             tokio::select! {
                 action = signals.next() => match action {
-                    SignalAction::Stop => return Ok(()),
+                    SignalAction::Stop => return,
                     SignalAction::PrintStats => self.emit_stats(),
                     SignalAction::PrintStatsAndSubscriptions => {
                         self.emit_stats();
                         self.components.bus.log_subscriptions();
                     }
-                    SignalAction::Reload => self.files.reload.send_replace(()),
+                    SignalAction::Reload => {
+                        self.files.followers.reload();
+                        files_checked.as_mut().reset(Instant::now() + STEP_CHECK_PAUSE);
+                    }
                 },
-                _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
-                _ = &mut bus_started, if !accepts_inherited => {
-                    self.components.workers.change(|mode| mode.accepts_inherited = true);
-                    accepts_inherited = true;
+                () = &mut files_checked => {
+                    let pause = self.check_files();
+                    files_checked.as_mut().reset(Instant::now() + pause);
                 }
+                _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
+                () = &mut bus_started, if !self.accepts_inherited => self.accept_inherited(),
                 () = refusals.due() => {
                     let lines = refusals.lines(&self.components.workers.counters(), Instant::now());
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
+                    self.tell();
                 }
-                news = self.files.news() => self.follow(news?),
+                () = self.components.bus_changed.notified() => {
+                    self.is_bus_connected = Some(self.components.bus.publisher().is_connected());
+                    self.tell();
+                }
+                news = self.files.news() => match news {
+                    FileNews::Api(api) => self.follow(api),
+                    FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
+                },
             }
         }
+    }
+
+    /// Logs what does not answer, and what does again. Returns when to look next.
+    fn check_files(&mut self) -> Duration {
+        let silent = self.files.followers.silent();
+        match (&silent, &self.silent) {
+            (Some(subject), None) => {
+                warning(format_args!("{}; what was read last stays in force", silence_of(subject)));
+            }
+            (None, Some(subject)) => log(format_args!("{subject} answers again")),
+            _ => {}
+        }
+        self.silent = silent;
+        if self.silent.is_some() { STEP_CHECK_PAUSE } else { CHECK_INTERVAL }
     }
 
     fn emit_stats(&self) {
         (self.emit)(&Event::Stats(self.components.stats()));
     }
 
-    fn follow(&mut self, news: FileNews) {
-        match news {
-            FileNews::Open(opened) => self.open(opened),
-            FileNews::Off(reason, to_switch_on) => self.close(&reason, to_switch_on),
-            FileNews::Taken(error) => {
-                log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                self.ready.set_listening(Err(Failure::listen(&error).to_string()));
+    /// Opens and closes the listeners by what the settings make of the API, and tells so.
+    fn follow(&mut self, api: Api) {
+        let before = std::mem::replace(&mut self.api, api);
+        match (&self.api, &before) {
+            (Api::Open(opened), _) => {
+                self.components.workers.change(|mode| mode.opened = Some(opened.clone()));
+                if !matches!(before, Api::Open(_)) {
+                    let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
+                    let addresses = opened.listening.addresses().chain(inherited);
+                    addresses.for_each(|address| self.report_listening(address, opened.tls.is_some()));
+                }
             }
-            FileNews::Settings(change) => (self.emit)(&Event::Settings(&change)),
-            FileNews::Overdue(silence) => warning(format_args!("{silence}; what was read last stays in force")),
+            (_, Api::Open(Opened { listening, .. })) => {
+                self.components.workers.change(Mode::close);
+                listening.end_backlog();
+                listening.close();
+            }
+            _ => {}
+        }
+        self.tell();
+        match &self.api {
+            Api::Open(_) => {}
+            Api::Closed { failure, .. } => warning(format_args!("not listening: {failure}; it is tried again")),
+            Api::Off { reason, to_switch_on: None } => warning(format_args!("not listening: {reason}")),
+            Api::Off { reason, to_switch_on: Some(path) } => {
+                log(format_args!("not listening: {reason}"));
+                let option = path_option("--settings", path);
+                log(format_args!("to switch the API on: adapter-gateway enable{option}"));
+            }
         }
     }
 
-    fn open(&mut self, opened: Opened) {
-        let (listening, is_https) = (Arc::clone(&opened.listening), opened.tls.is_some());
-        self.components.workers.change(|mode| mode.opened = Some(opened));
-        if self.listening.is_none() {
-            let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
-            listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
+    /// Tells the parent what it does not know yet of whether messages are taken.
+    fn tell(&mut self) {
+        let lost = self.lost();
+        while let Some(told) = self.told.next(lost.as_ref().unwrap_or(&self.api), self.is_bus_connected) {
+            told.event().iter().for_each(|event| (self.emit)(event));
+            self.told = told;
         }
-        self.listening = Some(listening);
-        self.ready.set_listening(Ok(()));
+        if self.told == Told::Ready && self.components.bus.publisher().reaches_all() {
+            self.accept_inherited();
+        }
+    }
+
+    /// Returns that the API is closed, although it is open, where other processes have shut down all that it listens on.
+    fn lost(&self) -> Option<Api> {
+        let Api::Open(opened) = &self.api else { return None };
+        let inherited = &self.config.server.inherited;
+        let is_lost = |socket: &Arc<ListeningSocket>| socket.is_lost.load(Ordering::SeqCst);
+        if !opened.listening.sockets.is_empty() || !inherited.iter().all(is_lost) {
+            return None;
+        }
+        let numbers: Vec<_> = inherited.iter().filter_map(|socket| Some(format!("fd:{}", socket.inherited?))).collect();
+        let reason = format_args!("another process has shut down {}", numbers.join(" and ")).to_string();
+        Some(Api::Closed { failure: Failure::configuration(reason), may_pass: false })
+    }
+
+    fn accept_inherited(&mut self) {
+        if !std::mem::replace(&mut self.accepts_inherited, true) {
+            self.components.workers.change(|mode| mode.accepts_inherited = true);
+        }
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -200,46 +283,20 @@ impl Gateway {
         }
     }
 
-    /// Closes the listeners, and reports why, unless that was reported already.
-    fn close(&mut self, reason: &str, to_switch_on: Option<PathBuf>) {
-        if self.ready.is_off(reason) {
-            return;
-        }
-        if let Some(listening) = self.listening.take() {
-            self.components.workers.change(Mode::close);
-            listening.end_backlog();
-            listening.close();
-        }
-        self.ready.set_off(reason);
-        (self.emit)(&Event::Disabled { reason });
-        match to_switch_on {
-            None => warning(format_args!("not listening: {reason}")),
-            Some(path) => {
-                log(format_args!("not listening: {reason}"));
-                let option = path_option("--settings", &path);
-                log(format_args!("to switch the API on: adapter-gateway enable{option}"));
-            }
-        }
-    }
-
-    /// Closes the listeners, answers the requests in flight, and hands every accepted message to the bus. Returns the
-    /// last event. If a failure ended the run, the caller of the run reports that after it.
-    async fn stop(self, signals: &mut Signals, failure: Option<&Failure>) -> Option<Event<'static>> {
-        match failure {
-            Some(failure) => self.ready.set_listening(Err(failure.to_string())),
-            None => self.ready.set_off("the gateway stops"),
+    /// Closes the listeners, answers what is in flight, and hands accepted messages to the bus. Returns the last event.
+    async fn stop(self, signals: &mut Signals) -> Event<'static> {
+        if self.told == Told::Ready {
+            (self.emit)(&Event::NotReady { reason: "the gateway stops" });
         }
         // Nothing is opened any more. Who connects later would wait in a backlog that nobody looks at again.
         drop(self.files);
-        let (stats, was_interrupted) = self.components.stop(self.listening, self.config.drain_timeout, signals).await;
-        let undelivered = stats.accepted.saturating_sub(stats.published);
+        let listening = if let Api::Open(opened) = self.api { Some(opened.listening) } else { None };
+        let (stats, was_interrupted) = self.components.stop(listening, self.config.drain_timeout, signals).await;
+        let undelivered = stats.bus.accepted.saturating_sub(stats.bus.published);
         if undelivered > 0 {
             let cause = if was_interrupted { ": stopped at the second signal" } else { " in time" };
             warning(format_args!("{undelivered} accepted messages could not be handed to the bus{cause}"));
         }
-        match failure {
-            None => Some(Event::Stopped { undelivered: NonZero::new(undelivered), stats }),
-            Some(_) => (stats.accepted > 0).then_some(Event::Stats(stats)),
-        }
+        Event::Stopped { undelivered: NonZero::new(undelivered), stats }
     }
 }

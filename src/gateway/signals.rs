@@ -46,8 +46,7 @@ pub(super) enum SignalAction {
 
 impl Signals {
     /// Watches the parent and standard input, if that is asked for, and installs the handlers. From then on these
-    /// signals no longer end the process. SIGHUP asks to reload, or to stop if the configuration says so and unless
-    /// the process ignores it.
+    /// signals no longer end the process. SIGHUP asks to reload, or to stop, as the configuration says.
     pub(super) fn install(config: &GatewayConfig) -> Result<Self, Failure> {
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(parent_end).transpose();
@@ -114,6 +113,8 @@ fn read_to_end(stream: &impl AsFd) {
     let mut dropped = vec![0; STDIN_BYTES];
     let mut read_bytes: usize = 0;
     loop {
+        // If the poll fails, the read tells why.
+        let _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], None);
         match read(stream, &mut dropped) {
             Ok(0) => return,
             Ok(bytes) => {
@@ -122,11 +123,7 @@ fn read_to_end(stream: &impl AsFd) {
                     thread::sleep(STDIN_PAUSE);
                 }
             }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                // If the poll fails, the next read tells why.
-                let _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], None);
-            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => return,
         }
     }

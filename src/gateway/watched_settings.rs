@@ -1,7 +1,7 @@
 //! Reads the settings at the start, at each look at their file and at SIGHUP.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
@@ -23,6 +23,8 @@ pub(super) struct WatchedSettings {
     in_force: Option<Access>,
     /// What the file said when it was read last, or why that was rejected; `None` if it was not read yet.
     last: Option<Result<Access, String>>,
+    /// Since when the file was seen to be empty alone, until that counts.
+    empty_since: Option<Instant>,
     /// The lines that the log has about the settings in force.
     warnings: Vec<String>,
 }
@@ -49,20 +51,16 @@ impl WatchedSettings {
 
     /// Reads the settings again. Settings that cannot be understood leave the last good ones in force. Returns what has
     /// become of the new ones, if the file is another version than before, or says something else, or if `forced`; never
-    /// for the first ones. A file that was emptied is read once more after a `wait`, unless `forced`: it may be
-    /// empty only while it is saved.
-    pub(super) fn read_again(&mut self, forced: bool, wait: impl FnOnce(Duration)) -> Option<SettingsChange> {
+    /// for the first ones. A file that was emptied may be empty only while it is saved: unless `forced`, it counts when it
+    /// was seen to be empty alone for some time.
+    pub(super) fn read_again(&mut self, forced: bool, now: Instant) -> Option<SettingsChange> {
         let path = self.path.as_deref()?;
-        let mut reading = settings::read(path, settings::parse);
-        if !forced && reading.is_empty && reading.version != self.version {
-            wait(EMPTY_FOR);
-            let emptied = std::mem::replace(&mut reading, settings::read(path, settings::parse));
-            if reading.is_empty && reading.version != emptied.version {
-                // It had content meanwhile. The watch reports that, and it is read again.
-                return None;
-            }
+        let SettingsReading { access, version, is_empty } = settings::read(path, settings::parse);
+        let empty_since = self.empty_since.take().unwrap_or(now);
+        if is_empty && !forced && version != self.version && now < empty_since + EMPTY_FOR {
+            self.empty_since = Some(empty_since);
+            return None;
         }
-        let SettingsReading { access, version, .. } = reading;
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
         let before = self.last.replace(access.clone());
         let is_new = before.as_ref() != Some(&access);
@@ -81,6 +79,11 @@ impl WatchedSettings {
             }
         };
         (is_told && before.is_some()).then_some(change)
+    }
+
+    /// Returns after which time a file that is empty counts, if it does not yet.
+    pub(super) fn counts_in(&self, now: Instant) -> Option<Duration> {
+        self.empty_since.map(|since| (since + EMPTY_FOR).saturating_duration_since(now))
     }
 
     /// Logs what makes the token easy to read, to replace or to guess, and why clients cannot send it, unless that was

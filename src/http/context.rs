@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::Serialize;
+
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Status};
 use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish, Unavailable};
@@ -95,7 +97,7 @@ impl<P: Publish> Context<P> {
 
 /// What the core counts for one worker, alone on its lines of cache. The alignment is two lines of 64 bytes, since the
 /// prefetcher of x86 fetches lines in pairs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 #[repr(align(128))]
 pub struct HttpCounters {
     /// Answers by status code.

@@ -134,7 +134,7 @@ impl Problem {
             Self::ContentEncoding => "the Content-Encoding must be identity, or none".into(),
             Self::Expectation => "no expectation but 100-continue can be met".into(),
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes").into(),
-            Self::Unavailable(reason) => format!("{}; nothing was published", reason.reason()).into(),
+            Self::Unavailable(reason) => reason.detail().into(),
             Self::Message(fault) => fault.reason(),
             Self::Timeout(part) => format!("the {part} took too long to arrive").into(),
         }

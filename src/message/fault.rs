@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::json::JsonReader;
+use super::json::{JsonReader, Reason};
 
 /// Most bytes of a pointer. It must not send back keys of any length.
 pub const MAX_POINTER_BYTES: usize = 256;
@@ -44,7 +44,10 @@ impl Fault {
     pub(super) fn not_json(body: &[u8], at: usize, reason: &'static str) -> Self {
         let (before, reason) = match body {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => (&[][..], "UTF-16 instead of UTF-8"),
-            _ => (body.get(..at).unwrap_or_default(), reason),
+            _ => {
+                let (before, behind) = body.split_at_checked(at).unwrap_or((body, &[]));
+                (before, mistake(before, behind).unwrap_or(reason))
+            }
         };
         let before = String::from_utf8_lossy(before);
         let last_line = before.rsplit('\n').next().unwrap_or_default();
@@ -87,6 +90,35 @@ impl Fault {
             Self::UnknownTopic { .. } => Some("/topic"),
         }
     }
+}
+
+/// What people and programs write where JSON has something else, and what is said of it.
+const MISTAKES: [(&str, Reason); 11] = [
+    ("\u{201c}", TYPOGRAPHIC_QUOTE),
+    ("\u{201d}", TYPOGRAPHIC_QUOTE),
+    ("\u{2018}", TYPOGRAPHIC_QUOTE),
+    ("\u{2019}", TYPOGRAPHIC_QUOTE),
+    ("'", "a single quote instead of a double quote"),
+    ("True", "`True` instead of `true`"),
+    ("False", "`False` instead of `false`"),
+    ("None", "`None` instead of `null`"),
+    ("//", COMMENT),
+    ("/*", COMMENT),
+    ("#", COMMENT),
+];
+const TYPOGRAPHIC_QUOTE: Reason = "a typographic quote instead of `\"`";
+const COMMENT: Reason = "JSON has no comments";
+
+/// Names the mistake between what was read and what could not be.
+fn mistake(before: &[u8], behind: &[u8]) -> Option<Reason> {
+    let named = MISTAKES.iter().find(|(text, _)| behind.starts_with(text.as_bytes())).map(|(_, reason)| *reason);
+    let is_after = |last: &[u8]| before.trim_ascii_end().last().is_some_and(|byte| last.contains(byte));
+    named.or(match behind.first()? {
+        b'}' | b']' if is_after(b",") => Some("a comma behind the last value"),
+        // `not_finite` tells of the numbers that begin with a letter.
+        b'a'..=b'z' | b'_' if is_after(b"{,:[") => Some("a word without double quotes, as a shell leaves it"),
+        _ => None,
+    })
 }
 
 /// Returns the keys and indices that lead from the next value of `json` to what begins at `offset`, the last one first.

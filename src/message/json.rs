@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use crate::terms::published::published;
+
 /// Most levels of objects and arrays in a body, with the outermost. Recursive readers behind the hub accept as many.
 pub const MAX_DEPTH: usize = 128;
 
@@ -58,7 +60,7 @@ impl<'t> JsonReader<'t> {
     /// Returns the text up to the next byte.
     #[inline]
     pub(super) fn since(&self, start: usize) -> &'t [u8] {
-        self.text.get(start..self.at).unwrap_or_default()
+        published(self.text, start..self.at)
     }
 
     /// Returns the next byte, or NUL, with which no token begins, at the end.

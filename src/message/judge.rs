@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use argh::FromArgValue;
+use memchr::memchr;
 
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given, REPEATED};
@@ -11,6 +12,7 @@ use super::msgpack;
 use super::reader::MessageReader;
 use super::topics::{self, CALL_SERVICE, Content, Schema, Vocabulary};
 use crate::terms::limits::MAX_TOPIC_BYTES;
+use crate::terms::published::published;
 
 /// A message in its body, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +58,11 @@ impl RenamedKey {
 
     /// Returns a buffer of exactly the size of the payload.
     fn rename(self, payload: &[u8]) -> Vec<u8> {
-        let (before, key) = payload.split_at_checked(self.start).unwrap_or_default();
-        let end = key.iter().position(|&byte| byte == b'"').unwrap_or_default();
-        [before, self.wanted.key().as_bytes(), key.get(end..).unwrap_or_default()].concat()
+        let (before, key) = (published(payload, 0..self.start), published(payload, self.start..payload.len()));
+        let end = memchr(b'"', key);
+        assert!(before.ends_with(b"\"") && end.is_some(), "a key that is renamed stands between quotes");
+        let behind = published(key, end.unwrap_or_default()..key.len());
+        [before, self.wanted.key().as_bytes(), behind].concat()
     }
 }
 
@@ -102,7 +106,8 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Mess
     let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
     let place = fields.object(Field::Payload)?;
     let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
-    let payload = body.get(place.clone()).unwrap_or_default();
+    let payload = published(body, place.clone());
+    assert!(payload.starts_with(b"{") && payload.ends_with(b"}"), "a payload is published from its brace to its brace");
     let mut message = Message { topic, payload, is_known, renamed_key: None };
     if let Some(schema) = schema
         && (check != Check::Envelope || vocabulary != Vocabulary::AsSent)

@@ -41,6 +41,12 @@ pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     }
 }
 
+/// Checks that `text` is one value of JSON. Fails with [`Fault::NotJson`].
+pub fn check_json(text: &[u8]) -> Result<(), Fault> {
+    let mut json = json::JsonReader::new(text);
+    json.skip().and_then(|()| json.end()).map_err(|reason| Fault::not_json(text, json.at(), reason))
+}
+
 /// Reads the whole body. An unknown topic is no fault yet.
 fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let mut reader = MessageReader::new(body);

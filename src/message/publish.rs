@@ -9,6 +9,9 @@ use crate::sync::counting::counted_enum;
 /// Bytes from which a payload keeps its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
+/// What a person does where there is no hub.
+pub const HUB_CURE: &str = "start the adapter, or run a hub here with `--hub`";
+
 /// What takes messages for the bus.
 pub trait Publish {
     /// Checks whether a message could be published now.
@@ -40,9 +43,11 @@ impl Unavailable {
         self.row().0
     }
 
-    /// The text of the problem.
-    pub const fn reason(self) -> &'static str {
-        self.row().1
+    /// Returns the text of the problem, with its cure where a person has one.
+    pub fn detail(self) -> String {
+        let (_, reason) = self.row();
+        let [separator, cure] = if self == Self::NotConnected { ["; ", HUB_CURE] } else { [""; 2] };
+        [reason, "; nothing was published", separator, cure].concat()
     }
 }
 

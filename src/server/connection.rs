@@ -1,11 +1,12 @@
 //! The task of one connection: it asks what is next, waits, reads, lets the core decide, and writes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
@@ -13,11 +14,11 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::timing::{Ending, Position, Step, Timing, after_pause};
 use crate::http::{Connection, Context, Input, response};
+use crate::server::counters::Closed;
 use crate::server::listener::ListeningSocket;
 use crate::server::shared::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
-use crate::sys::memory::MEMORY;
 use crate::tls::session::Acceptor;
 
 pub(crate) struct ConnectionHandle<S> {
@@ -26,6 +27,9 @@ pub(crate) struct ConnectionHandle<S> {
     is_inherited: bool,
     is_tcp: bool,
     is_ending: Cell<bool>,
+    is_asked_to_give_way: Cell<bool>,
+    /// What it waits for. Of no stage while it does not wait for a request or a part of one.
+    timing: RefCell<Timing>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
     /// Wakes the task, while it waits for [`ConnectionHandle::end`].
@@ -36,13 +40,40 @@ pub(crate) struct ConnectionHandle<S> {
 impl<S> ConnectionHandle<S> {
     pub(crate) fn new(socket: S, from: &ListeningSocket, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
         let (is_inherited, is_tcp) = (from.inherited.is_some(), from.address.is_tcp());
-        let (is_ending, is_unseen) = (Cell::new(is_ending), Cell::new(false));
-        Self { socket, is_inherited, is_tcp, is_ending, is_unseen, waker: Cell::new(None), _permit: permit }
+        let is_ending = Cell::new(is_ending);
+        let (is_asked_to_give_way, timing, is_unseen, waker) = Default::default();
+        Self {
+            socket,
+            is_inherited,
+            is_tcp,
+            is_ending,
+            is_asked_to_give_way,
+            timing,
+            is_unseen,
+            waker,
+            _permit: permit,
+        }
     }
 
     /// Makes the connection end with the request that it is in, or that its client may still begin.
     pub(crate) fn end(&self) {
         self.is_ending.set(true);
+        self.wake();
+    }
+
+    /// Makes the connection give its place to a new one, unless its client has begun a request by then.
+    pub(crate) fn ask_to_give_way(&self) {
+        self.is_asked_to_give_way.set(true);
+        self.wake();
+    }
+
+    /// See [`Timing::rank`].
+    pub(crate) fn rank(&self, worker: &WorkerContext) -> Option<(bool, Duration)> {
+        let rank = self.timing.borrow().rank(&worker.shared.timeouts, worker.now());
+        rank.filter(|_| !self.is_asked_to_give_way.get())
+    }
+
+    fn wake(&self) {
         self.is_unseen.set(true);
         if let Some(task) = self.waker.take() {
             task.wake();
@@ -54,7 +85,8 @@ impl<S> ConnectionHandle<S> {
         self.is_ending.get().then(|| worker.ending())
     }
 
-    /// Waits until the connection is to end. Only the task may call this. Its future is smaller than `Notify`'s.
+    /// Waits until the connection is to end, or to give way. Only the task may call this. Its future is smaller than
+    /// `Notify`'s.
     fn end_requested(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.is_unseen.get() {
@@ -79,8 +111,10 @@ pub(crate) fn run<S: Stream>(
         let connection = if handle.is_tcp { Connection::default() } else { Connection::of_unix_socket() };
         let mut task = ConnectionTask { worker, handle, connection, stream };
         let ran = task.run().await;
+        // A connection that is being closed waits for no request.
+        handle.timing.take();
         // The handshake of a connection that the gateway ends has not failed.
-        if !handle.is_ending.get() {
+        if !handle.is_ending.get() && !handle.is_asked_to_give_way.get() {
             task.stream.count_failed_handshake();
         }
         match ran {
@@ -94,9 +128,6 @@ pub(crate) fn run<S: Stream>(
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
-        // A body that has not come whole is given back with its task.
-        drop(task);
-        MEMORY.note_held(&MEMORY.bodies, || worker.core_now().budget.held_bytes());
     }
 }
 
@@ -115,7 +146,7 @@ struct ConnectionTask<'w, S> {
 impl<S: Stream> ConnectionTask<'_, S> {
     /// Asks what is next, waits, and does it. Returns how the connection closes; an error if it is broken.
     async fn run(&mut self) -> io::Result<Closing> {
-        let (mut next, mut timing) = (Next::Read(Waiting::Request), Timing::default());
+        let mut next = Next::Read(Waiting::Request);
         let mut timer = pin!(sleep_until(Instant::now() + self.worker.shared.timeouts.head));
         let handle = self.handle;
         loop {
@@ -125,7 +156,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 Next::Close(_) => return Ok(Closing::Lingering),
                 Next::Again => self.advance(|core, context| core.receive(Input::default(), context))?,
                 Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
-                Next::Read(waiting) => match self.step(&mut timing, waiting)? {
+                Next::Read(waiting) => match self.step(waiting)? {
                     Step::Wait(until) => {
                         set_timer(timer.as_mut(), self.worker.instant_of(until));
                         tokio::select! {
@@ -143,10 +174,17 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         self.read(next)?
                     }
                     Step::TimeOut => {
-                        self.stream.time_out();
+                        if self.connection.requests() == 0 && waiting == Waiting::Request && !self.stream.time_out() {
+                            self.worker.counters.closed.of(Closed::Silent).add(1);
+                        }
                         self.give_up(CloseReason::TimedOut)?
                     }
                     Step::Close => return Ok(Closing::AtOnce),
+                    Step::GiveWay => {
+                        self.worker.counters.closed.of(Closed::GaveWay).add(1);
+                        self.worker.shared.refused.notify_one();
+                        return Ok(Closing::AtOnce);
+                    }
                     Step::CutOff => self.give_up(CloseReason::Asked)?,
                 },
             };
@@ -158,22 +196,28 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     /// Returns what is to be done while the core waits for this.
-    fn step(&self, timing: &mut Timing, waiting: Waiting) -> io::Result<Step> {
+    fn step(&self, waiting: Waiting) -> io::Result<Step> {
         let (worker, handle) = (self.worker, self.handle);
         handle.is_unseen.set(false);
         let position = Position {
             waiting,
             requests: self.connection.requests(),
+            opening: self.stream.opening(),
             is_within_record: self.stream.is_within_record(),
             is_inherited: handle.is_inherited,
             ending: handle.ending(worker),
+            is_asked_to_give_way: handle.is_asked_to_give_way.get(),
         };
-        timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())
+        let mut timing = handle.timing.borrow_mut();
+        let step = timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())?;
+        handle.is_asked_to_give_way.set(step == Step::GiveWay);
+        Ok(step)
     }
 
     /// Writes what the client has not taken yet, until the deadline. Returns `false` if it was cut off before.
     async fn flush(&mut self) -> io::Result<bool> {
         let (worker, handle) = (self.worker, self.handle);
+        let timing = handle.timing.take();
         let mut due = worker.now() + worker.shared.timeouts.body;
         let mut flushed = pin!(self.stream.flush());
         loop {
@@ -184,7 +228,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
             tokio::select! {
                 biased;
                 () = handle.end_requested() => {}
-                flushed = &mut flushed => return flushed.map(|()| true),
+                flushed = &mut flushed => {
+                    handle.timing.replace(timing);
+                    return flushed.map(|()| true);
+                }
                 () = sleep_until(worker.instant_of(due)) => {
                     due = after_pause(due, worker.now()).ok_or(io::ErrorKind::TimedOut)?;
                 }
@@ -222,7 +269,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut context = self.worker.core_now();
         context.answers.clear();
         let next = act(&mut self.connection, &mut context);
-        MEMORY.note_held(&MEMORY.bodies, || context.budget.held_bytes());
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.refused.notify_one();
         }

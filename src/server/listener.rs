@@ -10,6 +10,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
@@ -90,11 +91,13 @@ pub struct ListeningSocket {
     /// The descriptor that the parent passed it as, if it is shared with processes that go on accepting when this one
     /// stops.
     pub(crate) inherited: Option<RawFd>,
+    /// Set when another process has shut it down.
+    pub(crate) is_lost: AtomicBool,
 }
 
 impl ListeningSocket {
     fn own(socket: impl Into<OwnedFd>, address: BoundAddress) -> Arc<Self> {
-        Arc::new(Self { socket: socket.into(), address, inherited: None })
+        Arc::new(Self { socket: socket.into(), address, inherited: None, is_lost: AtomicBool::new(false) })
     }
 
     /// Takes the socket that the parent passed. Fails if it is no listening stream socket of TCP or of Unix sockets.
@@ -118,7 +121,7 @@ impl ListeningSocket {
             None => return refused("it is a socket neither of TCP nor of Unix sockets"),
         };
         socket.set_nonblocking(true)?;
-        Ok(Arc::new(Self { socket: descriptor, address, inherited: Some(number) }))
+        Ok(Arc::new(Self { socket: descriptor, address, inherited: Some(number), is_lost: AtomicBool::new(false) }))
     }
 }
 

@@ -11,7 +11,6 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::bus::Publisher;
 use crate::http::Context;
 use crate::http::policy::Policy;
-use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
 use crate::server::listener::ListeningSocket;
 use crate::server::shared::{Mode, Shared, TopicSink, WorkerContext, WorkerPublisher};
@@ -23,6 +22,7 @@ use crate::sync::budget::Budget;
 use crate::sys::Io;
 use crate::sys::log::log;
 use crate::sys::timed_join::on_thread;
+use crate::terms::limits::Timeouts;
 
 /// Why the workers did not start.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) async fn check_io(io: Io) -> Result<(), StartError> {
         return Ok(());
     }
     // The end of a ring interrupts the system calls of the thread that made it.
-    let probe = on_thread("probe", Uring::probe).map_err(no_thread)?;
+    let probe = on_thread("probe", || Uring::new().map(drop)).map_err(no_thread)?;
     probe.await.map_err(io::Error::other).flatten().map_err(StartError::Uring)
 }
 

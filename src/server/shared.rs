@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use crate::bus::Publisher;
 use crate::http::Context;
-use crate::http::timing::{Ending, Timeouts};
+use crate::http::timing::Ending;
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::server::counters::WorkerCounters;
 use crate::server::listener::{Listening, ListeningSocket};
+use crate::terms::limits::Timeouts;
 use crate::terms::token::Token;
 use crate::tls::session::Acceptor;
 
@@ -38,6 +39,16 @@ pub struct Opened {
     pub token: Token,
     /// `None` for plain http.
     pub tls: Option<Arc<Acceptor>>,
+}
+
+impl PartialEq for Opened {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_tls = match (&self.tls, &other.tls) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        Arc::ptr_eq(&self.listening, &other.listening) && self.token == other.token && is_same_tls
+    }
 }
 
 impl Default for Mode {
@@ -113,7 +124,8 @@ pub struct Shared {
     pub permits: Arc<Semaphore>,
     pub mode: watch::Receiver<Mode>,
     pub inherited: Vec<Arc<ListeningSocket>>,
-    /// Notified after each answer 401 and each TLS handshake that failed.
+    /// Notified after each answer 401, each TLS handshake that failed, each connection that gave way, and when an
+    /// inherited socket was shut down.
     pub refused: Arc<Notify>,
 }
 

@@ -8,6 +8,7 @@ use rustix::net::Shutdown;
 use tokio::time::timeout;
 
 use crate::http::connection::{CloseReason, READ_BYTES};
+use crate::http::timing::Opening;
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::WorkerContext;
 use crate::server::transport::Stream;
@@ -18,6 +19,8 @@ use crate::tls::session::{self, Acceptor, HandshakeFailure, Session};
 /// read no answer before it has sent all. What is read costs no memory, so the bound is many times `--max-body`. With
 /// 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same while the gateway stops and all connections are taken: others wait for an answer.
+const SHORT_LINGER_TIMEOUT: Duration = Duration::from_millis(100);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,18 +112,26 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
-    /// The time for the head is over. The TLS handshake counts as a part of it.
-    pub(crate) fn time_out(&mut self) {
-        if self.tls.as_ref().is_some_and(|session| session.is_handshaking()) {
-            self.handshake_failure = Some(HandshakeFailure::TimedOut);
+    pub(crate) fn opening(&self) -> Opening {
+        match &self.tls {
+            _ if self.silent_so_far => Opening::Silent,
+            Some(session) if session.is_handshaking() => Opening::Handshake,
+            _ => Opening::Secured,
         }
+    }
+
+    /// The time for the stage of the connection is over. Returns whether it ends in the TLS handshake.
+    pub(crate) fn time_out(&mut self) -> bool {
+        let is_handshaking = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
+        self.handshake_failure = self.handshake_failure.or(is_handshaking.then_some(HandshakeFailure::TimedOut));
+        is_handshaking
     }
 
     /// Counts and notes a TLS handshake that has begun and is not complete at the end of the connection. Whoever
     /// connects, sends nothing and closes, as health checks do, has begun none.
     pub(crate) fn count_failed_handshake(&self) {
-        let is_incomplete = !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking());
-        let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
+        let failure =
+            self.handshake_failure.or((self.opening() == Opening::Handshake).then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
             self.worker.counters.failed_handshakes.of(failure).add(1);
             self.worker.shared.refused.notify_one();
@@ -172,7 +183,10 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         self.socket.shutdown(Shutdown::Write)?;
         let mut dropped = 0;
         while dropped < LINGER_BYTES {
-            timeout(LINGER_TIMEOUT, self.socket.readable()).await??;
+            let shared = &self.worker.shared;
+            let is_short = shared.permits.available_permits() == 0 && shared.mode.borrow().cut_off.is_some();
+            let patience = if is_short { SHORT_LINGER_TIMEOUT } else { LINGER_TIMEOUT };
+            timeout(patience, self.socket.readable()).await??;
             let mut input = self.worker.input.borrow_mut();
             match receive(self.socket, for_next_read(&mut input), &self.worker.counters)? {
                 Some(0) => break,

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -33,13 +34,28 @@ const ABORT_TIMEOUT: Duration = Duration::from_millis(50);
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
 
+/// The shortest time between two looks for connections that give way to new ones. It bounds what a rush of new
+/// connections costs while there are many and no place is free, and how soon one that becomes idle is seen.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a connection gets to give its descriptor back.
+const GIVING_WAY_PAUSE: Duration = Duration::from_millis(1);
+
 /// The connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
     /// What the worker accepts from, and the tasks that accept until they are dropped, one for each socket.
     open: RefCell<Option<(Opened, JoinSet<()>)>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
+    giving_way: RefCell<GivingWay>,
     emptied: Notify,
+}
+
+/// The connections that waited for their clients at the last look, by rank and key, the first to give way last.
+#[derive(Default)]
+struct GivingWay {
+    looked_at: Option<Instant>,
+    ranked: Vec<((bool, Duration), usize)>,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
@@ -55,7 +71,8 @@ pub async fn serve<T: Transport>(context: WorkerContext) {
 
 impl<S: Stream> Worker<S> {
     fn new(context: WorkerContext) -> Self {
-        Self { context, open: RefCell::default(), connections: RefCell::default(), emptied: Notify::new() }
+        let (open, connections, giving_way) = Default::default();
+        Self { context, open, connections, giving_way, emptied: Notify::new() }
     }
 
     async fn run<T: Transport<Stream = S>>(self: Rc<Self>) {
@@ -102,19 +119,22 @@ impl<S: Stream> Worker<S> {
         accepting
     }
 
-    /// Accepts until the socket is shut down, or, where it is ending, until nothing waits there. Connections beyond the
-    /// limit wait in the backlog, at no cost to the others.
+    /// Accepts until the socket is shut down, or, where it is ending, until nothing waits there.
     async fn accept<T: Transport<Stream = S>>(self: &Rc<Self>, socket: &ListeningSocket, is_ending: bool) {
         let (mut limit, mut accepted) = (LineLimit::new(), 0u32);
         let listener = loop {
             match socket.socket.try_clone().and_then(T::Listener::new) {
                 Ok(listener) => break listener,
-                Err(error) => pause(&mut limit, &error).await,
+                Err(error) => self.pause(&mut limit, &error).await,
             }
         };
         while is_ending || listener.acceptable().await.is_ok() {
-            let permits = Arc::clone(&self.context.shared.permits);
-            let Ok(permit) = permits.acquire_owned().await else { break };
+            let permit = match self.permit(&listener).await {
+                Some(permit) => permit,
+                None if is_ending => break,
+                // Another worker, or another process, has accepted the connection.
+                None => continue,
+            };
             match listener.accept().and_then(|connection| self.spawn::<T>(connection, socket, permit)) {
                 Ok(()) => {
                     accepted = accepted.wrapping_add(1);
@@ -123,19 +143,73 @@ impl<S: Stream> Worker<S> {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock && is_ending => break,
-                // Another worker, or another process, has accepted the connection.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => match Errno::from_io_error(&error) {
                     // The socket was shut down (accept(2): "not listening").
                     Some(Errno::INVAL | Errno::BADF) => break,
                     Some(error) if is_of_connection(error) => {}
-                    _ => pause(&mut limit, &error).await,
+                    _ => self.pause(&mut limit, &error).await,
                 },
             }
         }
-        if let Some(number) = socket.inherited {
+        if let Some(number) = socket.inherited
+            && !socket.is_lost.swap(true, Ordering::SeqCst)
+        {
+            self.context.shared.refused.notify_one();
             warning(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
         }
+    }
+
+    /// Waits for a permit, as long as a connection waits. Where none is free, connections give way one by one, and if
+    /// all of them are in requests, new ones wait in the backlog, at no cost to the others.
+    async fn permit(&self, listener: &impl TransportListener) -> Option<OwnedSemaphorePermit> {
+        let permits = || Arc::clone(&self.context.shared.permits);
+        if let Ok(permit) = permits().try_acquire_owned() {
+            return Some(permit);
+        }
+        while listener.is_acceptable() {
+            self.ask_to_give_way();
+            // Another worker may get what was given.
+            if let Ok(permit) = timeout(LOOK_PAUSE, permits().acquire_owned()).await {
+                return permit.ok();
+            }
+        }
+        None
+    }
+
+    /// Asks the connection that has waited for its client the longest to give way. Returns whether there is one.
+    fn ask_to_give_way(&self) -> bool {
+        let (connections, now) = (self.connections.borrow(), Instant::now());
+        let GivingWay { looked_at, ranked } = &mut *self.giving_way.borrow_mut();
+        if looked_at.is_none_or(|at| now >= at + LOOK_PAUSE) {
+            *looked_at = Some(now);
+            ranked.clear();
+            ranked.extend(connections.iter().filter_map(|(key, handle)| Some((handle.rank(&self.context)?, key))));
+            ranked.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        while let Some((rank, key)) = ranked.pop() {
+            // One that has gone on since the look has another rank.
+            let waits = |handle: &&Rc<ConnectionHandle<S>>| handle.rank(&self.context) == Some(rank);
+            let first = connections.get(key).filter(waits);
+            if let Some(handle) = first.filter(|handle| handle.socket.has_unread().is_ok_and(|has| !has)) {
+                handle.ask_to_give_way();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits after an error with which the next attempt to accept would fail as well, and logs the first, and then some.
+    /// Where it is for lack of descriptors, a connection gives its own.
+    async fn pause(&self, limit: &mut LineLimit<Instant>, error: &io::Error) {
+        let lacks_descriptors = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE));
+        if lacks_descriptors && self.ask_to_give_way() {
+            return sleep(GIVING_WAY_PAUSE).await;
+        }
+        if limit.passes(Instant::now()) {
+            warning(format_args!("cannot accept connections for now: {error}"));
+        }
+        sleep(ACCEPT_PAUSE).await;
     }
 
     /// Serves a connection, unless nothing is open. While the API is off, one of an inherited socket is closed
@@ -186,6 +260,7 @@ impl<S: Stream> Worker<S> {
             if connections.is_empty() {
                 // A rush of connections has made the slab large.
                 connections.shrink_to_fit();
+                self.giving_way.take();
                 self.emptied.notify_one();
             }
         }
@@ -228,14 +303,6 @@ impl<S: Stream> Worker<S> {
             self.emptied.notified().await;
         }
     }
-}
-
-/// Waits after an error with which the next attempt to accept would fail as well, and logs the first, and then some.
-async fn pause(limit: &mut LineLimit<Instant>, error: &io::Error) {
-    if limit.passes(Instant::now()) {
-        warning(format_args!("cannot accept connections for now: {error}"));
-    }
-    sleep(ACCEPT_PAUSE).await;
 }
 
 #[cfg(test)]

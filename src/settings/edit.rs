@@ -46,8 +46,7 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     Ok(Some(edited))
 }
 
-/// Returns the place of the value that the last binding of a name gives it, if a statement of the module assigns it to
-/// the name alone.
+/// Returns the place of the value in the last binding of a name, if a statement of the module assigns to it alone.
 fn last_value(name: &str, module: &[Stmt]) -> Option<TextRange> {
     let mut binding = Binding { name, is_found: false };
     // An annotation without a value binds nothing.

@@ -43,8 +43,7 @@ impl SourceEncoding {
             None => {}
         }
         // Python also reads the dots of some names as underscores.
-        let words: Vec<_> = name.split(['-', '_']).filter(|word| !word.is_empty()).collect();
-        let name = words.join("_");
+        let name = name.split(['-', '_']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_");
         let mut rows = NAMES.lines().filter_map(|row| row.split_once(' '));
         let (label, _) = rows.find(|(_, names)| names.split(' ').any(|known| known == name)).ok_or(UNKNOWN)?;
         Ok(match label {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ruff_python_ast::token::TokenKind;
-use ruff_python_parser::{LexicalErrorType, ParseError, ParseErrorType};
+use ruff_python_parser::{LexicalErrorType as Lexical, ParseError, ParseErrorType as Syntax};
 
 pub(super) const CANNOT_ASSIGN: &str = "cannot assign to this expression";
 const UNTERMINATED: &str = "unterminated string";
@@ -45,7 +45,7 @@ impl SettingsFault {
             what => what,
         };
         let tokens = match error.error {
-            ParseErrorType::ExpectedToken { expected, found } => Some([expected, found]),
+            Syntax::ExpectedToken { expected, found } => Some([expected, found]),
             _ => None,
         };
         Self { tokens, ..Self::at(text, start, what) }
@@ -55,10 +55,7 @@ impl SettingsFault {
 impl fmt::Display for SettingsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.what)?;
-        match self.tokens {
-            Some([expected, found]) => write!(f, ": expected {expected}, found {found}"),
-            None => Ok(()),
-        }
+        self.tokens.map_or(Ok(()), |[expected, found]| write!(f, ": expected {expected}, found {found}"))
     }
 }
 
@@ -70,39 +67,33 @@ fn is_typographic_quote(character: char) -> bool {
 }
 
 /// Says what an error of the parser means. Some texts of the parser itself quote the source.
-fn syntax(error: &ParseErrorType) -> &'static str {
-    use LexicalErrorType as Lexical;
+fn syntax(error: &Syntax) -> &'static str {
     match error {
-        ParseErrorType::Lexical(Lexical::FStringError(_) | Lexical::TStringError(_))
-        | ParseErrorType::FStringError(_)
-        | ParseErrorType::TStringError(_) => "invalid syntax in an f-string",
-        ParseErrorType::Lexical(error) => match error {
-            Lexical::UnclosedStringError => UNTERMINATED,
-            Lexical::UnrecognizedToken { tok } if is_typographic_quote(*tok) => {
-                "a typographic quote; write \" in its place"
-            }
-            Lexical::UnicodeError | Lexical::MissingUnicodeLbrace | Lexical::MissingUnicodeRbrace => {
-                "an escape in a string that is no character"
-            }
-            Lexical::IndentationError => "the indentation matches no outer level",
-            Lexical::UnrecognizedToken { .. } => "an unexpected character",
-            Lexical::InvalidByteLiteral => "bytes may hold ASCII characters only",
-            Lexical::LineContinuationError => "an unexpected character after a line continuation",
-            Lexical::Eof => "unexpected end of the file",
-            _ => "invalid syntax",
-        },
-        ParseErrorType::UnexpectedIndentation => "unexpected indent",
-        ParseErrorType::SimpleStatementsOnSameLine | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
+        Syntax::Lexical(Lexical::FStringError(_) | Lexical::TStringError(_))
+        | Syntax::FStringError(_)
+        | Syntax::TStringError(_) => "invalid syntax in an f-string",
+        Syntax::Lexical(Lexical::UnclosedStringError) => UNTERMINATED,
+        Syntax::Lexical(Lexical::UnrecognizedToken { tok }) if is_typographic_quote(*tok) => {
+            "a typographic quote; write \" in its place"
+        }
+        Syntax::Lexical(Lexical::UnicodeError | Lexical::MissingUnicodeLbrace | Lexical::MissingUnicodeRbrace) => {
+            "an escape in a string that is no character"
+        }
+        Syntax::Lexical(Lexical::IndentationError) => "the indentation matches no outer level",
+        Syntax::Lexical(Lexical::UnrecognizedToken { .. }) => "an unexpected character",
+        Syntax::Lexical(Lexical::InvalidByteLiteral) => "bytes may hold ASCII characters only",
+        Syntax::Lexical(Lexical::LineContinuationError) => "an unexpected character after a line continuation",
+        Syntax::Lexical(Lexical::Eof) => "unexpected end of the file",
+        Syntax::UnexpectedIndentation => "unexpected indent",
+        Syntax::SimpleStatementsOnSameLine | Syntax::SimpleAndCompoundStatementOnSameLine => {
             "invalid syntax: two statements on one line"
         }
-        ParseErrorType::InvalidAssignmentTarget
-        | ParseErrorType::InvalidNamedAssignmentTarget
-        | ParseErrorType::InvalidAnnotatedAssignmentTarget
-        | ParseErrorType::InvalidAugmentedAssignmentTarget => CANNOT_ASSIGN,
-        ParseErrorType::ExpectedExpression => "invalid syntax: expected an expression",
-        ParseErrorType::OtherError(text) if text.starts_with("Expected an indented block") => {
-            "expected an indented block"
-        }
+        Syntax::InvalidAssignmentTarget
+        | Syntax::InvalidNamedAssignmentTarget
+        | Syntax::InvalidAnnotatedAssignmentTarget
+        | Syntax::InvalidAugmentedAssignmentTarget => CANNOT_ASSIGN,
+        Syntax::ExpectedExpression => "invalid syntax: expected an expression",
+        Syntax::OtherError(text) if text.starts_with("Expected an indented block") => "expected an indented block",
         _ => "invalid syntax",
     }
 }

@@ -1,7 +1,7 @@
 //! Finds the settings file and reads it.
 
 use std::fs::{self, Metadata};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::access::{Access, DisabledReason};
 use super::fault::SettingsFault;
 use super::python::MAX_FILE_BYTES;
+use crate::sys::advice::{Refused, advised};
 use crate::sys::secret_file;
 
-/// How long a file has been empty when that counts. Editors empty a file, then write it.
+/// How long a file was seen to be empty when that counts. Editors empty a file, then write it.
 pub(crate) const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -43,16 +44,15 @@ pub(crate) fn read(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, Sett
         },
         Err(error) => {
             let access = match error.kind() {
-                io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
-                _ => Err(format!("{}: {error}", path.display())),
+                ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
+                _ => Err(format!("{}: {}", path.display(), advised(error, Refused::Path(path)))),
             };
             SettingsReading { access, version: before, is_empty: false }
         }
     }
 }
 
-/// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config`
-/// in the home directory.
+/// Returns `adapter/user_settings.py` in `$XDG_CONFIG_HOME`, or in `.config` in the home directory.
 pub(crate) fn default_path() -> io::Result<PathBuf> {
     let xdg_config_home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     path_in(xdg_config_home, std::env::home_dir()).ok_or_else(|| {

@@ -2,7 +2,7 @@
 //!
 //! Ruff's parser allocates about a kilobyte of further stack for each level of its recursion, so a file of one megabyte
 //! could cost gigabytes. A visit or a drop of the syntax tree recurses on the ordinary stack, so a tree of some ten
-//! thousand levels would end the process. CPython has limits of its own, and some are the same as these.
+//! thousand levels would end the process.
 
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};

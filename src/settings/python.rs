@@ -125,20 +125,17 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     tuple.or_else(|| Some(&*expr.as_list_expr()?.elts))
 }
 
-/// Returns whether `ast.literal_eval` of Python takes the expression: a constant, a signed number, or a display of
-/// literals.
+/// Returns whether `ast.literal_eval` of Python takes it: a constant, a signed number, or a display of literals.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp(unary) => {
             matches!(unary.op, UnaryOp::USub | UnaryOp::UAdd) && unary.operand.is_number_literal_expr()
         }
-        Expr::Tuple(tuple) => tuple.elts.iter().all(is_literal),
-        Expr::List(list) => list.elts.iter().all(is_literal),
         Expr::Set(set) => set.elts.iter().all(is_literal),
         Expr::Dict(dict) => {
             dict.items.iter().all(|item| item.key.as_ref().is_some_and(is_literal) && is_literal(&item.value))
         }
-        _ => expr.is_literal_expr(),
+        _ => expr.is_literal_expr() || elements(expr).is_some_and(|elements| elements.iter().all(is_literal)),
     }
 }
 

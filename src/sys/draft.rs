@@ -1,5 +1,4 @@
-//! Replaces a file as a whole, so that no reader sees one that is written in part, and no change of another program is
-//! lost.
+//! Replaces a file as a whole, so that no reader sees a part of it, and no change of another program is lost.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -7,14 +6,16 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr, renameat_with};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::retry::lock_directory;
-use super::secret_file;
+use super::process::{has_lease, take_lease};
+use super::retry::{PAUSE, lock_directory, retry_until};
+use super::secret_file::{self, ReadFile};
 
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
@@ -29,6 +30,9 @@ const ACCESS_LIST: &str = "system.posix_acl_access";
 const KEPT_BY_OTHERS: [&str; 2] = ["security.", "trusted."];
 /// The largest value of an extended attribute, and the longest list of their names, in bytes (xattr(7)).
 const MAX_ATTRIBUTE_BYTES: usize = 64 * 1024;
+
+/// How long to wait for other programs to close a file that they have opened to write.
+const LEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The new content of a file, complete and on the disk, under a temporary name beside it. Removed on drop.
 #[derive(Debug)]
@@ -83,6 +87,10 @@ impl Draft {
 
     /// Publishes the draft if the file is still as it was `read`. What another program puts there meanwhile stays.
     fn publish_over(self, read: Option<&ReadFile>) -> io::Result<()> {
+        // Whoever opens the file to write waits until this is closed, and the lease tells of it. Some files have none.
+        let old = read.and_then(|_| open_unfollowed(OpenOptions::new().read(true), &self.path).ok());
+        let is_open = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
+        let leased = old.as_ref().filter(|it| retry_until(LEASE_TIMEOUT, PAUSE, || take_lease(it), is_open).is_ok());
         if !is_as_read(&self.path, read) {
             return Err(changed());
         }
@@ -97,7 +105,7 @@ impl Draft {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.publish(),
             renamed => renamed?,
         }
-        if read.is_none() || is_as_read(&self.temporary, read) {
+        if read.is_none() || is_as_read(&self.temporary, read) && leased.is_none_or(has_lease) {
             return Ok(());
         }
         // What came out goes back, and so does what comes out then, until that is what was put there before it.
@@ -111,9 +119,6 @@ impl Draft {
         }
     }
 }
-
-/// A file as it was read.
-pub(crate) type ReadFile = (Metadata, Vec<u8>);
 
 /// Replaces a file that is still as it was `read`; `None` stands for no file. One that has other names, or that is
 /// mounted, is written in place. Fails with [`ErrorKind::WouldBlock`] if another program has changed it meanwhile. To
@@ -131,9 +136,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
             published => return published,
         }
     }
-    // Who may write to the directory may put a link or a FIFO there meanwhile.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let file = open_unfollowed(OpenOptions::new().write(true), path)?;
     let opened = file.metadata()?;
     if !metadata.is_some_and(|metadata| is_same_file(&opened, metadata)) || !is_as_read(path, read) {
         return Err(changed());
@@ -146,6 +149,11 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
     let before = read.map(|(_, before)| before.as_slice()).unwrap_or_default();
     // Where the disk is full, the old content still has its place.
     write(content).inspect_err(|_| drop(write(before)))
+}
+
+/// Opens a file, where who may write to the directory may put a link or a FIFO meanwhile.
+fn open_unfollowed(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)
 }
 
 /// The error that [`replace`] gives for a file that another program has changed.
@@ -178,10 +186,8 @@ fn copy_attributes(path: &Path, draft: &File) -> io::Result<()> {
         let is_needed = !KEPT_BY_OTHERS.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
         if let Some(error) = copied.err().filter(|_| is_needed) {
             let name = String::from_utf8_lossy(name);
-            return Err(io::Error::new(
-                error.kind(),
-                format!("the attribute {name} of the file cannot be kept: {error}"),
-            ));
+            let reason = format!("the attribute {name} of the file cannot be kept: {error}");
+            return Err(io::Error::new(error.kind(), reason));
         }
     }
     Ok(())
@@ -210,6 +216,7 @@ pub(crate) fn remove_abandoned(path: &Path) {
 mod tests {
     use std::os::unix::fs::symlink;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -224,9 +231,14 @@ mod tests {
         symlink(&foreign, &link).unwrap();
         thread::scope(|threads| {
             let edits = threads.spawn(|| {
-                for edit in 0..5_000 {
+                let (begun, mut written) = (Instant::now(), 0);
+                for edit in 1.. {
                     let read = secret_file::read(&other, 10).unwrap();
-                    let _ = replace(&path, edit.to_string().as_bytes(), Some(&read), true);
+                    written += u32::from(replace(&path, edit.to_string().as_bytes(), Some(&read), true).is_ok());
+                    // Where few processors are free, each edit of many may meet the link.
+                    if edit >= 5_000 && (written > 0 || begun.elapsed() >= Duration::from_secs(60)) {
+                        break;
+                    }
                 }
             });
             while !edits.is_finished() {

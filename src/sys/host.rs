@@ -7,17 +7,32 @@
 //! | `eth0`, `[eth0]` | the first address of the interface: of IPv4, or of IPv6 |
 //! | `localhost`, `[localhost]` | the first address of the name: of IPv4, or of IPv6 if it has one |
 
-use std::io;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::ops::RangeInclusive;
+use std::os::unix::net::UnixDatagram;
+use std::sync::LazyLock;
+use std::time::Duration;
+use std::{fs, io};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use rustix::net::netdevice;
 
-use super::timed_join::TimedJoinHandle;
+use super::timed_join::on_joined_thread;
 
 /// The longest wait for the addresses of a name without which the program cannot go on.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The ports that the kernel gives to connections (ip(7)): every port where it does not tell. Whoever is to read no file
+/// uses it after another thread has.
+pub(crate) static EPHEMERAL_PORTS: LazyLock<RangeInclusive<u16>> = LazyLock::new(|| {
+    let told = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    told.ok().and_then(|told| port_range(&told)).unwrap_or(0..=u16::MAX)
+});
+
+fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
+    let mut ports = text.split_whitespace().map_while(|port| port.parse().ok());
+    Some(ports.next()?..=ports.next()?)
+}
 
 /// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`. Fails if the host is no interface,
 /// no address and no name whose address is told in time, or the zone names no interface.
@@ -38,24 +53,19 @@ pub(crate) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAd
     })
 }
 
-/// Returns the number of the interface that a zone names, or the number that it is.
+/// Returns the number of the interface that a zone names, or that it is. The kernel takes any socket for the question.
 fn interface_number(zone: &str) -> io::Result<u32> {
     match zone.parse() {
         Ok(0) => Err(io::ErrorKind::InvalidInput.into()),
         Ok(number) => Ok(number),
-        Err(_) => Ok(netdevice::name_to_index(any_socket()?, zone)?),
+        Err(_) => Ok(netdevice::name_to_index(UnixDatagram::unbound()?, zone)?),
     }
 }
 
 /// Returns the name of an interface, or its number if it has no name.
 pub(crate) fn interface_name(number: u32) -> String {
-    let name = any_socket().and_then(|socket| Ok(netdevice::index_to_name(socket, number)?));
+    let name = UnixDatagram::unbound().and_then(|socket| Ok(netdevice::index_to_name(socket, number)?));
     name.unwrap_or_else(|_| number.to_string())
-}
-
-/// The calls about interfaces take a socket of any kind.
-fn any_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Returns the address, and the number of the interface that it belongs to, or 0.
@@ -83,8 +93,8 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
 /// Returns the addresses as [`look_up`] does, or an error if nobody tells them in [`LOOKUP_TIMEOUT`].
 pub(crate) fn look_up_in_time(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let asked = name.to_owned();
-    let thread = TimedJoinHandle::spawn("name-lookup", move || look_up(&asked, port)).ok();
-    let found = thread.and_then(|thread| thread.join_until(Instant::now() + LOOKUP_TIMEOUT));
+    let thread = on_joined_thread("name-lookup", move || look_up(&asked, port)).ok();
+    let found = thread.and_then(|thread| thread.recv_timeout(LOOKUP_TIMEOUT).ok());
     found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
 }
 
@@ -95,14 +105,9 @@ pub(crate) fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let text = error.to_string();
         io::Error::new(error.kind(), text.strip_prefix("failed to lookup address information: ").unwrap_or(&text))
     })?;
-    let mut addresses = Vec::new();
-    for address in found {
-        // `/etc/hosts` may have an address of a name twice.
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    Ok(addresses)
+    // `/etc/hosts` may have an address of a name twice.
+    let mut seen = HashSet::new();
+    Ok(found.filter(|address| seen.insert(*address)).collect())
 }
 
 #[cfg(test)]
@@ -129,6 +134,20 @@ mod tests {
             let found = resolve(host_and_port, is_ipv6).map(|it| it.to_string());
             assert_eq!(found.ok().as_deref(), Some(address), "{host_and_port}");
         }
+    }
+
+    #[test]
+    fn the_ports_of_connections_are_those_that_the_kernel_tells() {
+        for (text, ports) in [
+            ("32768\t60999\n", Some(32_768..=60_999)),
+            ("1024 65535", Some(1_024..=65_535)),
+            ("1 70000", None),
+            ("", None),
+        ] {
+            assert_eq!(port_range(text), ports, "{text:?}");
+        }
+        let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(EPHEMERAL_PORTS.contains(&own.port()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::mem;
 use std::ops::Add;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,17 +33,29 @@ pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// Lets the first of the lines that say the same pass, and then one each [`LOG_PAUSE`]. Its time is any clock's.
 #[derive(Debug)]
-pub(crate) struct LineLimit<T>(Option<T>);
+pub(crate) struct LineLimit<T> {
+    last: Option<T>,
+    /// The lines since then that did not pass.
+    withheld: u64,
+}
 
 impl<T: Copy + PartialOrd + Add<Duration, Output = T>> LineLimit<T> {
     pub(crate) fn new() -> Self {
-        Self(None)
+        Self { last: None, withheld: 0 }
     }
 
     pub(crate) fn passes(&mut self, now: T) -> bool {
-        let passes = self.0.is_none_or(|last| now >= last + LOG_PAUSE);
-        self.0 = if passes { Some(now) } else { self.0 };
-        passes
+        self.count(now).is_some()
+    }
+
+    /// Returns for how many lines this one stands if it passes: itself, and those that did not pass before it.
+    pub(crate) fn count(&mut self, now: T) -> Option<u64> {
+        if self.last.is_some_and(|last| now < last + LOG_PAUSE) {
+            self.withheld += 1;
+            return None;
+        }
+        self.last = Some(now);
+        Some(1 + mem::take(&mut self.withheld))
     }
 }
 
@@ -140,6 +153,16 @@ mod tests {
     fn rest(lines: &mut WaitingLines) -> String {
         let all: Vec<_> = std::iter::from_fn(|| lines.take_next()).map(|(line, _)| line).collect();
         String::from_utf8(all.concat()).unwrap()
+    }
+
+    #[test]
+    fn a_line_passes_once_a_minute_and_stands_for_those_before_it() {
+        let mut limit = LineLimit::new();
+        for (s, count) in
+            [(0, Some(1)), (1, None), (59, None), (60, Some(3)), (119, None), (120, Some(2)), (180, Some(1))]
+        {
+            assert_eq!(limit.count(Duration::from_secs(s)), count, "{s}");
+        }
     }
 
     #[test]

@@ -9,21 +9,19 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) mod advice;
 pub(crate) mod draft;
 pub(crate) mod host;
 pub mod log;
-pub(crate) mod memory;
 pub mod process;
 pub(crate) mod retry;
 pub(crate) mod secret_file;
 pub(crate) mod tcp_listener;
 pub(crate) mod terminal;
 pub(crate) mod timed_join;
-pub(crate) mod timer;
 pub(crate) mod unix_listener;
 pub mod watch;
-pub(crate) mod watchdog;
-pub(crate) mod writer;
+pub mod writer;
 
 /// Returns an event loop for one thread.
 pub(crate) fn event_loop() -> io::Result<Runtime> {

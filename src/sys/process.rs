@@ -3,12 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use std::{io, ptr};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::param::page_size;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getpid, getppid, getrlimit, pidfd_open, setrlimit};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -22,9 +25,16 @@ const FREED_BYTES: c_int = 64 * 1024 * 1024;
 /// Bytes from which an allocation gets pages of its own. Several bodies of the default limit fit into it.
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until `sys::memory`
-/// returns it. By default the pages of each large body are mapped, zeroed and unmapped. All threads share one arena, at
-/// no cost that could be measured: malloc_trim(3) returns only the free memory at the end of the main one.
+/// Bytes of freed memory from which a return is worth its cost.
+const RETURNED_BYTES: usize = 16 * 1024 * 1024;
+
+/// The least time between two returns, and two questions to the allocator. Each takes some milliseconds, and to get the
+/// memory again takes more. With the time between two looks at the settings, it is 30 s.
+const RETURN_INTERVAL: Duration = Duration::from_secs(25);
+
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until it is returned. By
+/// default the pages of each large body are mapped, zeroed and unmapped. All threads share one arena, at no cost that
+/// could be measured: malloc_trim(3) returns only the free memory at the end of the main one.
 pub fn keep_freed_memory() {
     let parameters =
         [(libc::M_TRIM_THRESHOLD, FREED_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
@@ -34,14 +44,38 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Returns freed memory to the kernel (malloc_trim(3)). Takes the locks of the allocator for some milliseconds.
-pub(super) fn return_freed_memory() {
-    // SAFETY: the argument is an integer, and the allocator takes its own locks.
-    unsafe { libc::malloc_trim(0) };
+/// Returns freed memory to the kernel (malloc_trim(3)) where much of it is kept, whoever has held it. Takes the locks
+/// of the allocator for some milliseconds.
+pub(crate) fn return_freed_memory() {
+    static ASKED: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if asked.is_some_and(|asked| asked.elapsed() < RETURN_INTERVAL) {
+        return;
+    }
+    let Some(private) = private_bytes().filter(|bytes| *bytes >= RETURNED_BYTES) else { return };
+    *asked = Some(Instant::now());
+    if private.saturating_sub(allocated_bytes()) >= RETURNED_BYTES {
+        // SAFETY: the argument is an integer, and the allocator takes its own locks.
+        unsafe { libc::malloc_trim(0) };
+    }
 }
 
-/// Ends the process without destructors of static objects and handlers of exit(3): a thread of libzmq may still use
-/// what they would destroy.
+/// Returns the resident bytes that no file has: those of the allocator, and a little for stacks and static data.
+fn private_bytes() -> Option<usize> {
+    let told = fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = told.split(' ').skip(1).map_while(|pages| pages.parse::<usize>().ok());
+    Some(pages.next()?.saturating_sub(pages.next()?) * page_size())
+}
+
+/// Returns the bytes that are allocated, in all arenas and with pages of their own (mallinfo(3)). From 4 GiB on it is
+/// less, and memory may be returned in vain: the successor of the call is newer than glibc 2.17.
+fn allocated_bytes() -> usize {
+    // SAFETY: the call has no arguments, and the allocator takes its own locks.
+    let told = unsafe { libc::mallinfo() };
+    told.uordblks.cast_unsigned() as usize + told.hblkhd.cast_unsigned() as usize
+}
+
+/// Ends the process without destructors and handlers of exit(3): a thread of libzmq may still use what they destroy.
 pub fn exit_now(status: u8) -> ! {
     // SAFETY: the call takes an integer, and does not return.
     unsafe { libc::_exit(status.into()) }
@@ -52,24 +86,12 @@ pub fn exit_now(status: u8) -> ! {
 /// thread interrupts the bus thread at the first message of a batch, and the bus thread interrupts the worker. If the
 /// kernel refuses the policy, only the speed changes.
 pub(crate) fn schedule_as_batch() {
-    // SAFETY: the structure has integer fields only, for which zero is a value.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = 0; // the only priority of this policy
+    let parameters = libc::sched_param { sched_priority: 0 }; // the only priority of this policy
     // SAFETY: 0 names the calling thread; the kernel reads the parameters during the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
-/// Returns for how long the calling thread has run. rustix reads this clock without a system call, through the page of
-/// the kernel that Valgrind hides, and then the process ends there.
-pub(crate) fn thread_processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the time during the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Raises the soft limit of descriptors to `wanted`, as far as the hard limit permits, and never lowers it. Returns the
-/// limit in force.
+/// Raises the soft limit of descriptors to `wanted` where the hard one permits, never lowers it, and returns it.
 pub(crate) fn raise_descriptor_limit(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = wanted.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
@@ -100,10 +122,14 @@ pub(crate) fn parent_end() -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Returns whether this parent has adopted the process. A process inherits the session of the one that starts it, so an
-/// adoptive parent is recognised by its session, unless the first parent had the same.
+/// adoptive parent is recognised by its session, unless the first parent had the same. It is older than the leader of
+/// that session, and has a smaller number; a parent that has left the session since (setsid(2)) is younger.
 fn is_adoptive(parent: Pid) -> bool {
     let (own, pid) = (session(None), getpid().as_raw_pid());
-    own.is_some_and(|own| own != pid && session(Some(parent)).is_some_and(|parents| parents != own))
+    own.is_some_and(|own| {
+        let has_left = (1..parent.as_raw_pid()).contains(&own);
+        own != pid && !has_left && session(Some(parent)).is_some_and(|parents| parents != own)
+    })
 }
 
 /// Returns the session of a process, or of this one; `None` if the process has ended. It is 0 if the leader of the
@@ -149,11 +175,27 @@ pub fn unblock_signals() {
     }
 }
 
-/// Makes a write beyond the limit of a file's size fail, as on a full disk. By default SIGXFSZ ends the process
-/// (setrlimit(2)).
-pub fn ignore_file_size_signal() {
-    // SAFETY: the arguments are integers; no handler is installed.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+/// Makes a write beyond the limit of a file's size fail, as on a full disk, and a break of a lease harmless. By default
+/// SIGXFSZ and SIGIO end the process (setrlimit(2), fcntl(2)).
+pub fn ignore_signals_of_files() {
+    for signal in [libc::SIGXFSZ, libc::SIGIO] {
+        // SAFETY: the arguments are integers; no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Takes a lease on a file that is open to read (fcntl(2)): whoever opens it to write waits until it is closed here, at
+/// most for the time of `/proc/sys/fs/lease-break-time`. Fails with [`Errno::AGAIN`] while it is open to write.
+pub(super) fn take_lease(file: &File) -> io::Result<()> {
+    // SAFETY: the arguments are integers, and the descriptor is open.
+    let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns whether nobody has tried to open the file to write since the lease was taken.
+pub(super) fn has_lease(file: &File) -> bool {
+    // SAFETY: the arguments are integers, and the descriptor is open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_RDLCK }
 }
 
 /// Returns hour, minute and second in the local time zone.

@@ -13,9 +13,6 @@ use rustix::io::Errno;
 /// open the directory may hold it for ever.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an error that may pass is no answer yet: another program gives a lease (fcntl(2)) back within milliseconds.
-const PASSING_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// The pause before the next attempt.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
@@ -53,14 +50,6 @@ pub(crate) fn retry_until<T, E>(
             result => return result,
         }
     }
-}
-
-/// Calls `attempt` again, for a second, while it fails for a reason that may pass: a lease of another program, a
-/// signal, no descriptor that is free, a file server that comes back.
-pub(crate) fn retry_passing<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let passing = [Errno::AGAIN, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::IO];
-    let passes = |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno));
-    retry_until(PASSING_TIMEOUT, PAUSE, attempt, passes)
 }
 
 /// Locks a directory against other gateways until the descriptor is closed.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::advice::{Refused, advised};
+
 /// Listens at an address, non-blocking; with `takes_ipv4`, one that means every address of IPv6 means every one of IPv4
 /// too. Accepted sockets inherit the options, and those that `set` sets. It binds without `SO_REUSEPORT`, with which a
 /// second process could take half of the connections unnoticed.
@@ -23,7 +25,7 @@ pub(crate) fn open(
     // Answers are written whole, and messages together where there are several: to wait for more would only delay them.
     socket.set_tcp_nodelay(true)?;
     set(&socket)?;
-    socket.bind(&address.into())?;
+    socket.bind(&address.into()).map_err(|error| advised(error, Refused::Port(address.port())))?;
     socket.listen(backlog)?;
     Ok(socket)
 }

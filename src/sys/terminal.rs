@@ -1,11 +1,15 @@
 //! What a terminal shows, and what a shell in it reads.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{self, Path};
 
-/// Returns an option with its path, as a shell reads them in any directory.
+/// Returns an option with its path, as a shell reads them in any directory; bash, zsh and ksh where it is not UTF-8.
 pub(crate) fn path_option(name: &str, path: &Path) -> String {
     let path = path::absolute(path).unwrap_or_else(|_| path.into());
-    format!(" {name} '{}'", path.display().to_string().replace('\'', r"'\''"))
+    match path.to_str() {
+        Some(path) => format!(" {name} '{}'", path.replace('\'', r"'\''")),
+        None => format!(" {name} $'{}'", path.as_os_str().as_bytes().escape_ascii()),
+    }
 }
 
 /// Returns whether a terminal or a reader of lines may take `c` for something else than a part of the text, or shows

@@ -13,10 +13,10 @@ use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unli
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
+use super::advice::{Refused, advised};
 use super::retry::{PAUSE, lock_directory, retry_until};
 
-/// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if it has to
-/// wait for a processor.
+/// How long a process may take from `bind(2)` to `listen(2)`. It takes some milliseconds where no processor is free.
 const LISTENS_WITHIN: Duration = Duration::from_millis(100);
 
 /// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
@@ -44,7 +44,7 @@ static FILES: Mutex<Option<Vec<SocketFile>>> = Mutex::new(Some(Vec::new()));
 
 /// Removes the files of all sockets, whichever threads have made them or make some: the process ends.
 pub(crate) fn remove_files() {
-    // Who closes a socket waits meanwhile: no file of another process gets its inode number before it is looked at here.
+    // Who closes a socket waits meanwhile: no file of another process gets its inode number before the look at it.
     files().take().iter().flatten().for_each(remove);
 }
 
@@ -75,8 +75,7 @@ impl UnixListener {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let socket = new_socket()?;
-        // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to
-        // others.
+        // The file gets the mode of the socket, less what the umask takes. So it is never open to others.
         fchmod(&socket, OWNER)?;
         let address = SocketAddrUnix::new(path)?;
         match bind(&socket, &address) {
@@ -84,7 +83,7 @@ impl UnixListener {
                 remove_stale(path, &address, LISTENS_WITHIN)?;
                 bind(&socket, &address)?;
             }
-            bound => bound?,
+            bound => bound.map_err(|error| advised(error.into(), Refused::Path(path)))?,
         }
         // From here on, a failure removes the file.
         let file = (path.to_owned(), identity(path)?);
@@ -127,9 +126,8 @@ impl Drop for UnixListener {
 }
 
 /// It blocks neither when a peer is gone before it is accepted, nor when the backlog of a listener is full.
-fn new_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+fn new_socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
 /// Restores the permissions that the umask took.

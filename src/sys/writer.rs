@@ -1,5 +1,4 @@
-//! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread and no
-//! other.
+//! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread alone.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,20 +44,18 @@ impl WaitingLines {
     /// subjects.
     pub(crate) fn push(&mut self, subject: String, line: Vec<u8>) {
         self.lines.push_back((subject, line));
-        while self.is_beyond_a_bound()
-            && let Some(at) = self.oldest_replaced()
-        {
+        while let Some(at) = self.excess() {
             self.lines.remove(at);
             self.lost += 1;
         }
     }
 
-    fn is_beyond_a_bound(&self) -> bool {
+    /// Returns the index of the line that is dropped next.
+    fn excess(&self) -> Option<usize> {
         let bytes: usize = self.lines.iter().map(|(_, line)| line.len()).sum();
-        self.lines.len() > self.max.lines || bytes > self.max.bytes
-    }
-
-    fn oldest_replaced(&self) -> Option<usize> {
+        if self.lines.len() <= self.max.lines && bytes <= self.max.bytes {
+            return None;
+        }
         let is_replaced = |&at: &usize| {
             let mut from_here = self.lines.range(at..).map(|(subject, _)| subject);
             from_here.next().is_some_and(|subject| from_here.any(|later| later == subject))
@@ -140,8 +137,8 @@ impl StreamWriter {
 }
 
 /// Writes past the buffer and the lock of the standard library, which the end of the process would wait for. The flag
-/// O_NONBLOCK belongs to all processes that share the stream, so it stays as it is.
-fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+/// O_NONBLOCK belongs to all processes that share the stream, so it stays as it is, and a full stream is waited for.
+pub fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match write(stream, bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
@@ -150,7 +147,7 @@ fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
                 // If the poll fails, the next write tells why.
                 let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! What a run, and a message of any layer, has at most.
 
 use std::num::NonZero;
+use std::time::Duration;
 
 /// Most bytes of a topic, once decoded, and of a subscription. The longest known topic has 27 bytes. Each topic is
 /// copied and compared with every subscription.
@@ -34,4 +35,23 @@ impl Default for Limits {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+/// The deadlines of a connection, as options of `serve` say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the first byte, for the TLS handshake, for the first byte behind it, and for a head (`--head-timeout`).
+    pub head: Duration,
+    /// For the body, for the client to take an answer, and for what it sends behind a refusal (`--body-timeout`).
+    pub body: Duration,
+    /// From an answer to the first byte of the next request (`--idle-timeout`).
+    pub idle: Duration,
+}
+
+impl Timeouts {
+    /// The deadlines without an option. A client that opens two thousand connections at once is slow in all of them.
+    /// The time of a body is that of 1 MiB at 35 kB a second. Browsers keep their connections for minutes, and other
+    /// servers keep idle ones for as long as this.
+    pub const DEFAULT: Self =
+        Self { head: Duration::from_secs(30), body: Duration::from_secs(30), idle: Duration::from_secs(75) };
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use yasna::{ASN1Result, BERReader, BERReaderSeq, Tag};
 
+use crate::sys::advice::{Refused, advised, of_clock};
 use crate::sys::secret_file::{self, BYTE_ORDER_MARK, exposures};
 
 /// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
@@ -49,6 +49,7 @@ impl CertificateError {
 
     pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| {
+            let error = advised(error, Refused::Path(path));
             let reason = format!("cannot be written: {error}; `--cert-dir` names another directory");
             Self { path: path.into(), reason, is_replaceable: false }
         }
@@ -83,19 +84,9 @@ pub struct MadeCertificate {
     pub reason: Option<String>,
 }
 
-/// HTTP has no dates before 1970.
-fn date(time: SystemTime) -> HttpDate {
-    time.max(SystemTime::UNIX_EPOCH).into()
-}
-
-/// Loads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
-/// first certificate says, if that can be read. One that has expired or is not valid yet is loaded with a warning:
-/// its owner may have clients that accept it, and the clock may be wrong.
-pub(super) fn load(
-    certificate: &Path,
-    key: &Path,
-    now: SystemTime,
-) -> Result<(LoadedCertificate, Option<CertificateContent>), CertificateError> {
+/// Loads the chain and the key, which may be in one file, and checks that they belong together. A certificate that has
+/// expired or is not valid yet is loaded with a warning: clients may accept it, and the clock may be wrong.
+pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let in_certificate = |reason| CertificateError::of_content(certificate, reason);
     let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
@@ -120,40 +111,42 @@ pub(super) fn load(
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             in_key(&format!("the private key does not match the first certificate of {}", certificate.display()))
         }
-        _ => malformed(certificate),
+        _ => in_certificate(MALFORMED),
     })?;
-    let content = identity.cert.first().and_then(|leaf| parse(leaf).ok());
+    let validity = identity.cert.first().and_then(|leaf| Some(parse(leaf).ok()?.validity));
     let mut warnings = exposures(key, "the private key");
-    if let Some(CertificateContent { validity, .. }) = &content {
-        let (path, from, end) = (certificate.display(), *validity.start(), *validity.end());
+    if let Some([from, end]) = validity {
+        let path = certificate.display();
+        // HTTP has no dates before 1970.
+        let date = |time: SystemTime| HttpDate::from(time.max(SystemTime::UNIX_EPOCH));
         if now < from {
-            let from = date(from);
-            warnings.push(format!("{path}: the certificate is not valid before {from}, by the clock of this computer"));
+            let (from, cure) = (date(from), of_clock(now));
+            warnings.push(format!("{path}: the certificate is not valid before {from}; {cure}"));
         }
         if now > end {
             warnings.push(format!("{path}: the certificate expired on {}", date(end)));
         }
     }
-    let not_after = content.as_ref().map(|content| *content.validity.end());
-    let identity = Arc::new(identity);
-    Ok((LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None }, content))
+    let (identity, not_after) = (Arc::new(identity), validity.map(|[_, end]| end));
+    Ok(LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None })
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let (_, content) = secret_file::read(path, MAX_FILE_BYTES).map_err(|error| CertificateError {
         path: path.into(),
-        reason: error.to_string(),
         is_replaceable: matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+        reason: advised(error, Refused::Path(path)).to_string(),
     })?;
     let content = content.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(content);
-    match content.len() {
-        0 => Err(CertificateError::of_content(path, "the file is empty")),
-        length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
+    let fault = match content.len() {
+        0 => "the file is empty",
+        length if length > MAX_FILE_BYTES => "the file is larger than 1 MiB",
         _ if content.split(|byte| matches!(byte, b'\n' | b'\r')).any(hides_section) => {
-            Err(CertificateError::of_content(path, "damaged PEM: a section begins in the middle of a line"))
+            "damaged PEM: a section begins in the middle of a line"
         }
-        _ => Ok(content),
-    }
+        _ => return Ok(content),
+    };
+    Err(CertificateError::of_content(path, fault))
 }
 
 /// Returns whether a section begins on the line that ends another one, or behind a byte order mark, as in a file that
@@ -164,9 +157,7 @@ fn hides_section(line: &[u8]) -> bool {
 }
 
 /// The first certificate cannot be parsed, or is not X.509 version 3 (RFC 5280).
-pub(super) fn malformed(certificate: &Path) -> CertificateError {
-    CertificateError::of_content(certificate, "the first certificate is not a valid X.509 version 3 certificate")
-}
+pub(super) const MALFORMED: &str = "the first certificate is not a valid X.509 version 3 certificate";
 
 /// A section has no end, or its content is not base64 (RFC 7468).
 const NOT_PEM: &str = "damaged PEM: a section without its end, or not base64";
@@ -186,7 +177,7 @@ fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
 /// The part of a certificate that the gateway reads.
 pub(super) struct CertificateContent {
     /// The first and the last second at which it is valid (RFC 5280 §4.1.2.5).
-    pub(super) validity: RangeInclusive<SystemTime>,
+    pub(super) validity: [SystemTime; 2],
     /// Its names, without those that are for more than one computer.
     pub(super) names: Vec<CertificateName>,
 }
@@ -205,7 +196,7 @@ pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
 /// Reads a `TBSCertificate`: version, serial number, signature, issuer, validity, and at its end the extensions.
 fn read_body(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<CertificateContent> {
     skip(fields, 4)?;
-    let validity = fields.next().read_sequence(|ends| Ok(read_time(ends)?..=read_time(ends)?))?;
+    let validity = fields.next().read_sequence(|ends| Ok([read_time(ends)?, read_time(ends)?]))?;
     let mut names = Vec::new();
     let mut field = |field: BERReader<'_, '_>| {
         let tag = field.lookahead_tag()?;

@@ -1,6 +1,5 @@
 //! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A
-//! [`Session`] is one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way
-//! round.
+//! [`Session`] is one connection: it turns bytes of the socket into bytes of HTTP, and back.
 //!
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
@@ -25,7 +24,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 const RECORD_OVERHEAD_BYTES: usize = 29;
 
 /// Bytes that rustls reads at once (its `READ_SIZE`). An idle connection takes 7.4 KiB with a buffer of this size, and
-/// would take 28 KiB more after a large record without [`Session::shrink_read_buffer`].
+/// would take 28 KiB more after a large record if [`Session::receive`] did not release it.
 const READ_BUFFER_BYTES: usize = 4096;
 
 /// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
@@ -45,19 +44,23 @@ struct ServedIdentity {
 impl Acceptor {
     /// Fails where the system gives no random bytes.
     pub fn new(identity: Arc<CertifiedKey>) -> Result<Self, rustls::Error> {
-        let config = configure(&identity)?;
-        Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
+        Ok(Self { served: configure(identity)?.into() })
+    }
+
+    /// What is presented to new connections.
+    pub fn identity(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner).identity)
     }
 
     /// Presents `identity` to new connections and returns whether it differs from the one before. Existing connections
     /// keep theirs. Sessions from before cannot be resumed with a new identity, since their clients would never see it.
     /// After an error the identity stays as it was.
     pub fn replace(&self, identity: Arc<CertifiedKey>) -> Result<bool, rustls::Error> {
-        if self.served.read().unwrap_or_else(PoisonError::into_inner).identity.cert == identity.cert {
+        if self.identity().cert == identity.cert {
             return Ok(false);
         }
-        let config = configure(&identity)?;
-        *self.served.write().unwrap_or_else(PoisonError::into_inner) = ServedIdentity { identity, config };
+        let configured = configure(identity)?;
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = configured;
         Ok(true)
     }
 
@@ -72,10 +75,9 @@ impl Acceptor {
 
 /// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All
 /// of them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
-fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::Error> {
+fn configure(identity: Arc<CertifiedKey>) -> Result<ServedIdentity, rustls::Error> {
     let mut provider = ring::default_provider();
-    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it
-    // encrypts.
+    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake mostly hashes.
     let (sha_256, others): (Vec<_>, Vec<_>) = provider.cipher_suites.into_iter().partition(|suite| {
         let hash = match suite {
             SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
@@ -87,7 +89,7 @@ fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity))));
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&identity))));
     config.ignore_client_order = true;
     config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
     config.max_early_data_size = 0;
@@ -97,7 +99,7 @@ fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::
     config.send_tls13_tickets = 1;
     config.ticketer = ring::Ticketer::new()?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(Arc::new(config))
+    Ok(ServedIdentity { identity, config: Arc::new(config) })
 }
 
 /// The server's side of a TLS connection.
@@ -134,7 +136,8 @@ impl Session {
             }
         }
         if fills_read_buffer {
-            self.shrink_read_buffer();
+            // Rustls releases the buffer of large records at the beginning of a read, also of one that fails.
+            let _ = self.connection.read_tls(&mut EmptySocket);
         }
         Ok(self.peer_closed)
     }
@@ -142,7 +145,11 @@ impl Session {
     /// Encrypts `plaintext`, behind what else is to be sent. Without plaintext, this is only what the peer may wait
     /// for. Drops plaintext during the handshake, when no request can have come that it would answer.
     pub fn send(&mut self, mut plaintext: &[u8], ciphertext: &mut Vec<u8>) {
-        if plaintext.is_empty() && !self.is_waited_for() {
+        // The peer may wait for messages of TLS itself in the handshake. After that of TLS 1.3, a ticket and the answer
+        // to a key update can go with the next answer (RFC 8446 §4.6). They must not go before it: a client that has
+        // closed by then without reading resets the connection, and so discards what it has not sent yet.
+        let is_tls_1_3 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        if plaintext.is_empty() && is_tls_1_3 && !self.connection.is_handshaking() {
             return;
         }
         self.flush(ciphertext);
@@ -157,14 +164,6 @@ impl Session {
             debug_assert!(taken <= plaintext.len(), "a writer takes no more than it is given");
             plaintext = plaintext.get(taken..).unwrap_or_default();
         }
-    }
-
-    /// Returns whether the peer may wait for messages of TLS itself, as it does in the handshake. After that of TLS
-    /// 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6). They must not go
-    /// before it: a client that has closed by then without reading resets the connection, and so discards what it has
-    /// not sent yet.
-    fn is_waited_for(&self) -> bool {
-        self.connection.is_handshaking() || self.connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
     }
 
     /// Appends the messages of TLS itself: those of the handshake, tickets and alerts.
@@ -187,16 +186,9 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Returns whether a record has arrived in part that may hold the beginning of a request. None does during the
-    /// handshake and after close_notify.
+    /// Returns whether a part of a record has arrived, between handshake and close_notify, that may begin a request.
     pub fn is_within_record(&self) -> bool {
         self.received.is_within_application_data() && !self.peer_closed && !self.connection.is_handshaking()
-    }
-
-    /// Makes rustls release the buffer of large records, as it does at the beginning of a read.
-    fn shrink_read_buffer(&mut self) {
-        // The read fails, since there is nothing to read.
-        let _ = self.connection.read_tls(&mut EmptySocket);
     }
 }
 
@@ -209,8 +201,7 @@ impl Read for EmptySocket {
 }
 
 counted_enum! {
-    /// Why a connection ended before its TLS handshake was complete, with its name in the counters, and what the client
-    /// did and may do instead.
+    /// Why a connection ended before its TLS handshake was complete, its name in the counters, and what is to be done.
     #[expect(missing_docs, reason = "the texts say it")]
     pub enum HandshakeFailure: (&'static str, &'static str), &'static str = |failure: Self| failure.row().0 => {
         UnknownAuthority = ("unknown-authority", "the client does not trust the certificate"),
@@ -240,8 +231,7 @@ impl HandshakeFailure {
     }
 }
 
-/// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this
-/// side.
+/// The peer sent what is not TLS, not acceptable or changed on the way, or it reports that of this side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFault(pub(super) Error);
 
@@ -290,8 +280,7 @@ const HEADER_BYTES: usize = 5;
 /// The `ContentType` of application data and, where TLS 1.3 encrypts, of every record (RFC 8446 §5.2).
 const APPLICATION_DATA: u8 = 23;
 
-/// Finds where the records of the peer end (RFC 8446 §5.1, RFC 5246 §6.2.1), since rustls does not tell whether it
-/// holds an unfinished one.
+/// Finds where the records of the peer end (RFC 8446 §5.1, RFC 5246 §6.2.1), as rustls does not tell.
 #[derive(Debug, Default)]
 pub(super) struct RecordTracker {
     /// The header of the current record, as far as it has arrived.
@@ -303,15 +292,13 @@ pub(super) struct RecordTracker {
 impl RecordTracker {
     pub(super) fn track(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let has_header = self.arrived_bytes >= HEADER_BYTES;
-            let end = if has_header { self.record_bytes() } else { HEADER_BYTES };
-            let (part, behind) = bytes.split_at(bytes.len().min(end - self.arrived_bytes));
+            let (part, behind) = bytes.split_at(bytes.len().min(self.known_bytes() - self.arrived_bytes));
             if let Some(header) = self.header.get_mut(self.arrived_bytes..self.arrived_bytes + part.len()) {
                 header.copy_from_slice(part);
             }
             self.arrived_bytes += part.len();
             bytes = behind;
-            if self.arrived_bytes >= HEADER_BYTES && self.arrived_bytes == self.record_bytes() {
+            if self.arrived_bytes == self.known_bytes() {
                 self.arrived_bytes = 0;
             }
         }
@@ -323,16 +310,15 @@ impl RecordTracker {
         self.arrived_bytes > 0 && content_type == APPLICATION_DATA
     }
 
-    /// The header must have arrived.
-    fn record_bytes(&self) -> usize {
-        debug_assert!(self.arrived_bytes >= HEADER_BYTES, "the length stands at the end of the header");
+    /// The length of the current record, of which the header is known before the rest.
+    fn known_bytes(&self) -> usize {
         let [.., high, low] = self.header;
-        HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]))
+        let has_header = self.arrived_bytes >= HEADER_BYTES;
+        HEADER_BYTES + if has_header { u16::from_be_bytes([high, low]).into() } else { 0 }
     }
 }
 
-/// The method of a request begins with a letter (RFC 9110 §9), and a TLS record with a content type below 32 (RFC 8446
-/// §5.1).
+/// A request begins with a letter (RFC 9110 §9), and a TLS record with a byte below 32 (RFC 8446 §5.1).
 pub fn is_plain_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_alphabetic)
 }

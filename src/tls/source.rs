@@ -1,15 +1,19 @@
 //! Where the certificate comes from: files that the user names, or a pair that the gateway makes for itself. This pair
 //! is made on first use and renewed before it ends. Otherwise it never changes, since people have made their browsers
-//! trust it. A pair that cannot be renewed is served as long as it is valid.
+//! trust it. A pair that cannot be renewed is served as long as it is valid. While the gateway runs, it replaces no
+//! other pair than the one that it serves, since programs restore a backup file by file.
 
 use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use rustls::sign::CertifiedKey;
 
 use super::certificate::{
-    self, CertificateContent, CertificateError, CertificateName, LoadedCertificate, MadeCertificate, malformed,
+    self, CertificateContent, CertificateError, CertificateName, LoadedCertificate, MALFORMED, MadeCertificate, parse,
 };
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
@@ -28,9 +32,13 @@ const CERTIFICATE_MODE: u32 = 0o644;
 /// Clients on this machine address the gateway by these names.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The most names that a new pair takes over from the last one. A computer that gets another name each time it starts
-/// must not make the certificate grow without end.
+/// The most names that a new pair takes over from the last one, if no more are wanted. A computer that gets another
+/// name each time it starts must not make the certificate grow without end.
 const KEPT_NAMES: usize = 32;
+
+/// 2026-01-01, since 1970. A clock before this is wrong, as that of a computer without a battery until the network tells
+/// the time: the program is newer.
+const RELEASED: Duration = Duration::from_secs(1_767_225_600);
 
 /// Where the certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +59,15 @@ pub enum CertificateSource {
     },
 }
 
+/// When a certificate is loaded. This says which pair of files a new one may replace.
+#[derive(Clone, Copy)]
+pub enum Occasion<'a> {
+    /// The gateway starts, and replaces a pair that it cannot use.
+    Start,
+    /// The gateway runs, and serves this certificate if it has one. It replaces no other.
+    Run(Option<&'a CertifiedKey>),
+}
+
 impl CertificateSource {
     /// A self-signed pair in the directory of the settings file.
     pub fn beside(settings: &Path, names: Vec<CertificateName>) -> Self {
@@ -59,12 +76,51 @@ impl CertificateSource {
         Self::SelfSigned { directory: parent.unwrap_or(Path::new(".")).into(), names }
     }
 
-    /// Loads the certificate, and makes or renews a self-signed one where that is necessary. Further calls leave a
-    /// usable pair as it is. After an error, a certificate that was loaded before may still be served.
-    pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
-        match self {
-            Self::Files { certificate, key } => Ok(certificate::load(certificate, key, now)?.0),
-            Self::SelfSigned { directory, names } => load_self_signed(directory, names, now),
+    /// Loads the certificate. After an error, one that was loaded before may still be served.
+    ///
+    /// Makes a self-signed pair where both files are missing, and where the one that is served ends within 30 days. At
+    /// a start, makes one also where the pair cannot be used (a file is missing or damaged, the key belongs to another
+    /// certificate), ends within 30 days, is not valid yet, or lacks one of `names` or of this machine's names. A new
+    /// pair has names of the last one too, so that two gateways with one directory do not replace each other's pair
+    /// again and again. The directory is made for the first pair alone: its owner may have moved it away for a while.
+    pub fn load(&self, now: SystemTime, occasion: Occasion<'_>) -> Result<LoadedCertificate, CertificateError> {
+        let (directory, names) = match self {
+            Self::Files { certificate, key } => return certificate::load(certificate, key, now),
+            Self::SelfSigned { directory, names } => (directory, names),
+        };
+        if !matches!(occasion, Occasion::Run(Some(_))) {
+            let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory);
+            made.map_err(CertificateError::unwritable(directory))?;
+        }
+        [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].iter().for_each(|file| remove_abandoned(&directory.join(file)));
+        let mut wanted = Vec::new();
+        add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()).chain(names.iter().cloned()));
+        if let Ok(Found::Usable(loaded)) = find(directory, &wanted, now, occasion) {
+            return Ok(loaded);
+        }
+        // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
+        let lock = lock_directory(directory);
+        // Another gateway may have made a pair, or the other half of it, before the lock was free.
+        let (reason, last, kept) = match find(directory, &wanted, now, occasion)? {
+            Found::Usable(loaded) => return Ok(loaded),
+            Found::Unusable { reason, last, names } => (reason, last, names),
+        };
+        let most = wanted.len() + wanted.len().max(KEPT_NAMES);
+        add_new(&mut wanted, kept);
+        wanted.truncate(most);
+        match (make_pair(directory, &wanted, reason, now, occasion), last) {
+            (Err(error), Some(mut last)) => {
+                let reason = format!("the certificate cannot be renewed: {error}");
+                last.not_renewed = Some(CertificateError::of_content(&directory.join(CERTIFICATE_FILE), reason));
+                Ok(last)
+            }
+            (made, _) => {
+                let mut made = made?;
+                let without =
+                    |error| format!("{}: the certificate was made without the lock: {error}", directory.display());
+                made.warnings.extend(lock.as_ref().err().map(without));
+                Ok(made)
+            }
         }
     }
 
@@ -76,16 +132,7 @@ impl CertificateSource {
         }
     }
 
-    /// Makes the directory of a self-signed pair where it is absent. [`CertificateSource::load`] does not: whoever has
-    /// moved the directory away may be about to put another one in its place.
-    pub fn make_directory(&self) -> Result<(), CertificateError> {
-        let Self::SelfSigned { directory, .. } = self else { return Ok(()) };
-        let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory);
-        made.map_err(CertificateError::unwritable(directory))
-    }
-
-    /// Takes the permissions of others for the key of a self-signed pair away, and returns what they could do. It is
-    /// `None` where that has no effect.
+    /// Takes the permissions of others for the key of a self-signed pair away. Returns what they could do, if it works.
     pub fn close_key(&self) -> Option<String> {
         let ([_, key], Self::SelfSigned { .. }) = (self.files(), self) else { return None };
         let mode = open_mode(&key)?;
@@ -94,7 +141,7 @@ impl CertificateSource {
         let key = key.display();
         is_closed.then(|| format!(
             "{key}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone \
-             may have read it, remove the file, and the gateway makes a new key"
+             may have read it, remove it with its certificate, and the gateway makes new ones"
         ))
     }
 
@@ -107,48 +154,6 @@ impl CertificateSource {
 
 fn pair_in(directory: &Path) -> [PathBuf; 2] {
     [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
-}
-
-/// Loads the pair of a directory, which exists. Makes a new one where there is none, where it cannot be used (a file is
-/// missing or damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing), or
-/// where it ends within 30 days. A new pair has the names of the last one too, so that two gateways with one directory
-/// do not replace each other's pair again and again.
-pub(super) fn load_self_signed(
-    directory: &Path,
-    names: &[CertificateName],
-    now: SystemTime,
-) -> Result<LoadedCertificate, CertificateError> {
-    [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].iter().for_each(|file| remove_abandoned(&directory.join(file)));
-    let mut wanted = Vec::new();
-    add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()).chain(names.iter().cloned()));
-    if let Found::Usable(loaded) = find(directory, &wanted, now)? {
-        return Ok(loaded);
-    }
-    // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
-    let lock = lock_directory(directory);
-    // Another gateway may have made a pair before the lock was free.
-    let (reason, last, kept) = match find(directory, &wanted, now)? {
-        Found::Usable(loaded) => return Ok(loaded),
-        Found::Unusable { reason, last, names } => (reason, last, names),
-    };
-    let most = wanted.len() + KEPT_NAMES;
-    add_new(&mut wanted, kept);
-    wanted.truncate(most);
-    match (make_pair(directory, &wanted, reason, now), last) {
-        (Ok(mut made), _) => {
-            if let Err(error) = &lock {
-                let directory = directory.display();
-                made.warnings.push(format!("{directory}: the certificate was made without the lock: {error}"));
-            }
-            Ok(made)
-        }
-        (Err(error), Some(mut last)) => {
-            let certificate = directory.join(CERTIFICATE_FILE);
-            last.not_renewed = Some(CertificateError::of_content(&certificate, error.to_string()));
-            Ok(last)
-        }
-        (Err(error), None) => Err(error),
-    }
 }
 
 fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = CertificateName>) {
@@ -170,41 +175,64 @@ enum Found {
     },
 }
 
-fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
+fn find(
+    directory: &Path,
+    wanted: &[CertificateName],
+    now: SystemTime,
+    occasion: Occasion<'_>,
+) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    let (loaded, CertificateContent { validity, names }) = match read(directory, now) {
+    let (mut loaded, CertificateContent { validity: [begin, end], names }) = match read(directory, now) {
         Ok(pair) => pair,
-        Err(error) if error.is_replaceable => {
-            let reason = (certificate.exists() || key.exists()).then(|| error.to_string());
+        Err(error) => {
+            let is_missing = |path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            let are_missing = is_missing(&certificate) && is_missing(&key);
+            if !error.is_replaceable || !are_missing && matches!(occasion, Occasion::Run(_)) {
+                return Err(error);
+            }
+            let reason = (!are_missing).then(|| error.to_string());
             return Ok(Found::Unusable { reason, last: None, names: Vec::new() });
         }
-        Err(error) => return Err(error),
     };
-    let missing: Vec<_> = wanted.iter().filter(|name| !names.contains(name)).map(ToString::to_string).collect();
-    let renew_at = validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH);
+    let missing = wanted.iter().filter(|name| !names.contains(name));
+    let missing = missing.map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let renew_at = end.checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH);
+    let is_early = now < begin;
+    let is_due = now >= renew_at && !is_early;
+    let is_replaceable = match occasion {
+        Occasion::Start => true,
+        Occasion::Run(served) => is_due && served.is_some_and(|served| served.cert == loaded.identity.cert),
+    };
     let reason = if !missing.is_empty() {
-        format!("the last one does not name {}", missing.join(", "))
-    // People trust one that is not valid yet, and the clock is wrong.
-    } else if now >= renew_at && now >= *validity.start() {
-        format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400)
+        Some(format!("the last one does not name {missing}"))
+    } else if is_due {
+        Some(format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400))
     } else {
+        // A clock that is wrong says the same of a pair that people trust.
+        (is_early && now >= SystemTime::UNIX_EPOCH + RELEASED).then(|| "the last one is not valid yet".to_owned())
+    };
+    let Some(reason) = reason.filter(|_| is_replaceable) else {
+        if !missing.is_empty() {
+            let path = certificate.display();
+            loaded.warnings.push(format!("{path}: the certificate does not name {missing} until the next start"));
+        }
         return Ok(Found::Usable(loaded));
     };
-    Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| validity.contains(&now)), names })
+    Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| now <= end), names })
 }
 
 /// Replaces no file before all of them are written, and then the key first, so that no person trusts a certificate that
-/// has no key yet.
+/// has no key yet. While the gateway runs, loads instead what somebody has put there meanwhile.
 fn make_pair(
     directory: &Path,
     names: &[CertificateName],
     reason: Option<String>,
     now: SystemTime,
+    occasion: Occasion<'_>,
 ) -> Result<LoadedCertificate, CertificateError> {
     let ([certificate, key], authority) = (pair_in(directory), directory.join(AUTHORITY_FILE));
-    let issued = issue(names, now).map_err(|error| {
-        CertificateError::of_content(&certificate, format!("a certificate cannot be made: {error}"))
-    })?;
+    let unmade = |error| CertificateError::of_content(&certificate, format!("a certificate cannot be made: {error}"));
+    let issued = issue(names, now).map_err(unmade)?;
     let draft = |path: &Path, content: &str, mode| {
         Draft::write(path, content.as_bytes(), mode).map_err(CertificateError::unwritable(path))
     };
@@ -213,6 +241,11 @@ fn make_pair(
         draft(&certificate, &issued.chain, CERTIFICATE_MODE)?,
         draft(&authority, &issued.authority, CERTIFICATE_MODE)?,
     ];
+    if matches!(occasion, Occasion::Run(_))
+        && let Found::Usable(put) = find(directory, &[], now, occasion)?
+    {
+        return Ok(put);
+    }
     let published = drafts.into_iter().try_for_each(Draft::publish);
     let synced = published.and_then(|()| File::open(directory)?.sync_all());
     synced.map_err(CertificateError::unwritable(directory))?;
@@ -223,9 +256,10 @@ fn make_pair(
 
 fn read(directory: &Path, now: SystemTime) -> Result<(LoadedCertificate, CertificateContent), CertificateError> {
     let [certificate, key] = pair_in(directory);
-    let (mut loaded, content) = certificate::load(&certificate, &key, now)?;
+    let mut loaded = certificate::load(&certificate, &key, now)?;
     // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the
     // name constraints that authorities had before, even where it verifies nothing.
     Arc::make_mut(&mut loaded.identity).cert.truncate(1);
-    Ok((loaded, content.ok_or_else(|| malformed(&certificate))?))
+    let content = loaded.identity.cert.first().and_then(|leaf| parse(leaf).ok());
+    Ok((loaded, content.ok_or_else(|| CertificateError::of_content(&certificate, MALFORMED))?))
 }

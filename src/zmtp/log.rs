@@ -16,6 +16,9 @@ const FEW_ENTRIES: usize = 1_024;
 /// Where a reader of the log goes on: at the first message from this number on that concerns it.
 pub(super) type Cursor = u64;
 
+/// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
+pub const FORWARDED_BYTES: usize = 64 * 1024 * 1024;
+
 /// How a message came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -36,18 +39,6 @@ pub struct Freed {
     pub forwarded: u64,
 }
 
-impl Freed {
-    pub(super) fn add(&mut self, origin: Origin, message: &WireMessage) {
-        match origin {
-            Origin::Posted => {
-                self.posted += 1;
-                self.posted_weight_bytes += message.weight_bytes();
-            }
-            Origin::Forwarded => self.forwarded += 1,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) number: u64,
@@ -59,14 +50,28 @@ pub(super) struct Entry {
     pub(super) message: Option<WireMessage>,
 }
 
+impl Entry {
+    fn take_unneeded(&mut self, handed_below: Cursor) -> Option<(Origin, WireMessage)> {
+        let is_needed = !self.wanted.is_empty() || self.origin == Origin::Posted && self.number >= handed_below;
+        self.message.take_if(|_| !is_needed).map(|message| (self.origin, message))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// In ascending order of their numbers, which have gaps.
     entries: VecDeque<Entry>,
     /// The number of the message that is appended next.
-    pub(super) next_number: u64,
+    pub(super) next_number: Cursor,
+    /// The number below which no dialled endpoint needs a posted message; `u64::MAX` if none is to have any.
+    pub(super) handed_below: Cursor,
     /// The number of entries without a message.
     empty: usize,
+    pub(super) freed: Freed,
+    /// What the messages of publishers weigh together.
+    pub(super) forwarded_bytes: usize,
+    /// Publishers must wait: what they have sent has reached its bound, and half is not free yet.
+    pub(super) is_full: bool,
 }
 
 impl Log {
@@ -74,52 +79,71 @@ impl Log {
         self.entries.len() - self.empty
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
-        debug_assert!(entry.message.is_some() && entry.number == self.next_number, "{entry:?}");
+    /// Appends a message if somebody needs it.
+    pub(super) fn push(&mut self, message: WireMessage, origin: Origin, taken_at: Duration, wanted: PlaceSet) {
+        if origin == Origin::Forwarded {
+            self.forwarded_bytes += message.weight_bytes();
+        }
+        let mut entry = Entry { number: self.next_number, origin, taken_at, wanted, message: Some(message) };
+        if let Some(unneeded) = entry.take_unneeded(self.handed_below) {
+            return self.free(unneeded);
+        }
+        self.is_full |= self.forwarded_bytes >= FORWARDED_BYTES;
         self.next_number += 1;
         self.entries.push_back(entry);
     }
 
-    /// Returns the index of the first entry whose number is at least `number`.
-    pub(super) fn index_of(&self, number: u64) -> usize {
-        let first = self.entries.front().map_or(0, |entry| entry.number);
-        let without_gaps = usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
-        match self.entries.get(without_gaps) {
-            Some(entry) if entry.number == number => without_gaps,
-            _ => self.entries.partition_point(|entry| entry.number < number),
-        }
-    }
-
-    /// Returns the entry at this index. Indexes hold until [`Log::tidy`].
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Entry> {
-        self.entries.get_mut(index)
-    }
-
-    /// Returns the entries from this index on.
-    pub(super) fn from(&self, index: usize) -> impl Iterator<Item = &Entry> {
-        self.entries.range(index.min(self.entries.len())..)
+    /// Returns the entries from this number on.
+    pub(super) fn from(&self, number: Cursor) -> impl Iterator<Item = &Entry> {
+        self.entries.range(self.index_of(number)..)
     }
 
     /// Returns the first entry from `number` on of which `is_sought` is true, and sets `number` to its number, so that
     /// the next call goes on there.
     pub(super) fn first(&self, number: &mut Cursor, is_sought: impl Fn(&Entry) -> bool) -> Option<&Entry> {
-        let entry = self.from(self.index_of(*number)).find(|entry| is_sought(entry));
+        let entry = self.from(*number).find(|entry| is_sought(entry));
         *number = entry.map_or(self.next_number, |entry| entry.number);
         entry
     }
 
-    /// Removes the message at this index, which nobody needs any more. Returns it with its origin.
-    pub(super) fn free(&mut self, index: usize) -> Option<(Origin, WireMessage)> {
-        let entry = self.entries.get_mut(index)?;
-        debug_assert!(entry.wanted.is_empty(), "{entry:?}");
-        let message = entry.message.take()?;
-        self.empty += 1;
-        Some((entry.origin, message))
+    /// Calls `change` for the entries from this number on until it returns false, and frees the messages that nobody
+    /// needs any more.
+    pub(super) fn change(&mut self, number: Cursor, mut change: impl FnMut(&mut Entry) -> bool) {
+        let mut index = self.index_of(number);
+        while let Some(entry) = self.entries.get_mut(index)
+            && change(entry)
+        {
+            index += 1;
+            if let Some(unneeded) = entry.take_unneeded(self.handed_below) {
+                self.empty += 1;
+                self.free(unneeded);
+            }
+        }
+        self.tidy();
+    }
+
+    fn free(&mut self, (origin, message): (Origin, WireMessage)) {
+        match origin {
+            Origin::Posted => {
+                self.freed.posted += 1;
+                self.freed.posted_weight_bytes += message.weight_bytes();
+            }
+            Origin::Forwarded => {
+                self.freed.forwarded += 1;
+                self.forwarded_bytes -= message.weight_bytes();
+                self.is_full &= self.forwarded_bytes > FORWARDED_BYTES / 2;
+            }
+        }
+    }
+
+    /// Returns the index of the first entry whose number is at least `number`.
+    fn index_of(&self, number: Cursor) -> usize {
+        self.entries.partition_point(|entry| entry.number < number)
     }
 
     /// Removes empty entries: the oldest ones, and all of them once they are more than the others. Gives back memory if
     /// most of it is unused, because a few messages may stay for long.
-    pub(super) fn tidy(&mut self) {
+    fn tidy(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.message.is_none()) {
             self.entries.pop_front();
             self.empty -= 1;
@@ -139,62 +163,61 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn push(log: &mut Log) {
-        let entry = Entry {
-            number: log.next_number,
-            origin: Origin::Posted,
-            taken_at: Duration::ZERO,
-            wanted: PlaceSet::default(),
-            message: WireMessage::copy_of(b"t", b"p"),
-        };
-        log.push(entry);
+    fn push(log: &mut Log, messages: usize) {
+        for _ in 0..messages {
+            let mut wanted = PlaceSet::default();
+            wanted.insert(0);
+            log.push(WireMessage::copy_of(b"t", b"p").unwrap(), Origin::Posted, Duration::ZERO, wanted);
+        }
     }
 
-    fn numbers(log: &Log, index: usize) -> Vec<u64> {
-        log.from(index).filter(|entry| entry.message.is_some()).map(|entry| entry.number).collect()
+    /// Frees all messages with a number of which `is_freed` is true. Returns how many these are.
+    fn free(log: &mut Log, is_freed: impl Fn(u64) -> bool) -> u64 {
+        log.handed_below = u64::MAX;
+        log.change(0, |entry| {
+            if is_freed(entry.number) {
+                entry.wanted = PlaceSet::default();
+            }
+            true
+        });
+        std::mem::take(&mut log.freed).posted
+    }
+
+    fn numbers(log: &Log, number: u64) -> Vec<u64> {
+        log.from(number).filter(|entry| entry.message.is_some()).map(|entry| entry.number).collect()
     }
 
     #[test]
     fn a_number_is_found_with_and_without_gaps() {
         let mut log = Log::default();
-        (0..4_000).for_each(|_| push(&mut log));
-        for index in (0..4_000).filter(|index| index % 4 != 3) {
-            assert!(matches!(log.free(index), Some((Origin::Posted, _))));
-        }
-        assert_eq!((log.index_of(2_000), log.len()), (2_000, 1_000));
-        log.tidy();
+        push(&mut log, 4_000);
+        assert_eq!((numbers(&log, 3_998), log.len()), (vec![3_998, 3_999], 4_000));
+        assert_eq!(free(&mut log, |number| number % 4 != 3), 3_000);
         assert_eq!((log.entries.len(), log.empty), (1_000, 0), "most entries were empty");
-        assert_eq!(numbers(&log, log.index_of(3_990)), [3_991, 3_995, 3_999]);
-        assert!(numbers(&log, log.index_of(4_000)).is_empty());
-        push(&mut log);
-        assert_eq!(numbers(&log, log.index_of(4_000)), [4_000]);
+        assert_eq!(numbers(&log, 3_990), [3_991, 3_995, 3_999]);
+        assert!(numbers(&log, 4_000).is_empty());
+        push(&mut log, 1);
+        assert_eq!(numbers(&log, 4_000), [4_000]);
     }
 
     #[test]
     fn the_oldest_entries_go_when_they_are_empty() {
         let mut log = Log::default();
-        (0..3).for_each(|_| push(&mut log));
-        log.free(1);
-        log.tidy();
+        push(&mut log, 3);
+        assert_eq!(free(&mut log, |number| number == 1), 1);
         assert_eq!((log.entries.len(), log.len()), (3, 2));
-        log.free(0);
-        log.tidy();
+        assert_eq!(free(&mut log, |number| number <= 1), 1, "the other one is free");
         assert_eq!((log.entries.len(), numbers(&log, 0)), (1, vec![2]));
-        assert!(log.free(0).is_some());
-        assert!(log.free(0).is_none(), "it is free");
-        log.tidy();
+        assert_eq!(free(&mut log, |_| true), 1);
         assert_eq!((log.len(), log.next_number), (0, 3));
     }
 
     #[test]
     fn memory_comes_back_while_a_message_stays() {
         let mut log = Log::default();
-        (0..50_000).for_each(|_| push(&mut log));
-        for index in 1..50_000 {
-            log.free(index);
-        }
-        log.tidy();
-        assert_eq!((log.len(), numbers(&log, log.index_of(0))), (1, vec![0]));
+        push(&mut log, 50_000);
+        free(&mut log, |number| number > 0);
+        assert_eq!((log.len(), numbers(&log, 0)), (1, vec![0]));
         assert!(log.entries.capacity() <= 2 * FEW_ENTRIES, "{} entries", log.entries.capacity());
     }
 }

@@ -5,12 +5,12 @@
 //! a fault where they are not ZMTP 3 with the mechanism NULL, before a byte counts as a message or a subscription, and
 //! drops what is beyond the bounds. The [`Exchange`] keeps what waits for whom.
 //!
-//! The files in reading order: `wire`, `wire_message`, `session`, `reservations`, `noted_topics`, `place_set`,
+//! The files in reading order: `wire`, `wire_message`, `session`, `heartbeat`, `reservations`, `place_set`,
 //! `subscriptions`, `log`, `exchange`.
 
 mod exchange;
+mod heartbeat;
 mod log;
-mod noted_topics;
 mod place_set;
 mod reservations;
 mod session;
@@ -18,15 +18,15 @@ mod subscriptions;
 mod wire;
 mod wire_message;
 
-pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES, SubscriberTotals};
-pub use log::{Freed, Origin};
-pub use noted_topics::{NotedTopics, shown_topic};
+pub use exchange::{BATCH_BYTES, Exchange, REFERENCED_BYTES, SubscriberTotals};
+pub use heartbeat::Heartbeat;
+pub use log::{FORWARDED_BYTES, Freed, Origin};
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
-pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
+pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, allowed_time};
 pub use session::{PeerEvent, PeerSession, read_subscription};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
 pub use wire::{
-    COMMAND_BYTES, GREETING, GREETING_BYTES, GREETING_VERSION_BYTES, PING_CONTEXT_BYTES, PeerFault, PeerTerm,
-    READY_BYTES, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready,
+    COMMAND_BYTES, GREETING, GREETING_BYTES, GREETING_VERSION_BYTES, PING_CONTEXT_BYTES, PeerFault, READY_BYTES,
+    SocketRole, put_pong, ready, subscribe_to_everything,
 };
 pub use wire_message::WireMessage;

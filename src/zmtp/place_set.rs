@@ -1,9 +1,9 @@
 //! A set of subscribers, by their places.
 
-use std::iter;
+use std::{iter, mem};
 
-/// The most subscribers of all bound endpoints together. A set of them fits in half a cache line.
-pub const MAX_SUBSCRIBERS: usize = 256;
+/// The most subscribers of all bound endpoints together: every `u8` is a place. A set of them fits in half a cache line.
+pub const MAX_SUBSCRIBERS: usize = u8::MAX as usize + 1;
 
 const WORD_BITS: u8 = 64;
 
@@ -11,29 +11,23 @@ const WORD_BITS: u8 = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceSet([u64; MAX_SUBSCRIBERS / WORD_BITS as usize]);
 
-// Every `u8` is a place.
-const _: () = assert!(MAX_SUBSCRIBERS == u8::MAX as usize + 1);
-
 impl PlaceSet {
     /// Adds a place. Returns whether it was not in the set.
     pub fn insert(&mut self, place: u8) -> bool {
-        let is_new = !self.contains(place);
-        if let Some(word) = self.0.get_mut(word_of(place)) {
-            *word |= bit_of(place);
-        }
-        is_new
+        let (index, bit) = position(place);
+        self.0.get_mut(index).is_some_and(|word| mem::replace(word, *word | bit) & bit == 0)
     }
 
     /// Removes a place.
     pub fn remove(&mut self, place: u8) {
-        if let Some(word) = self.0.get_mut(word_of(place)) {
-            *word &= !bit_of(place);
-        }
+        let (index, bit) = position(place);
+        self.0.get_mut(index).into_iter().for_each(|word| *word &= !bit);
     }
 
     /// Returns whether the place is in the set.
     pub fn contains(&self, place: u8) -> bool {
-        self.0.get(word_of(place)).is_some_and(|word| word & bit_of(place) != 0)
+        let (index, bit) = position(place);
+        self.0.get(index).is_some_and(|word| word & bit != 0)
     }
 
     /// Returns whether no place is in the set.
@@ -50,37 +44,23 @@ impl PlaceSet {
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
         let mut words = self.0;
         iter::from_fn(move || {
-            let (index, word) = words.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
+            let (word, index) = words.iter_mut().zip(0..).find(|(word, _)| **word != 0)?;
             let lowest = word.trailing_zeros() as u8;
             *word &= *word - 1;
-            Some(index as u8 * WORD_BITS + lowest)
+            Some(index * WORD_BITS + lowest)
         })
     }
 
-    pub(super) fn union(&self, other: &Self) -> Self {
-        self.combined(other, |ours, theirs| ours | theirs)
-    }
-
-    pub(super) fn intersection(&self, other: &Self) -> Self {
-        self.combined(other, |ours, theirs| ours & theirs)
-    }
-
-    pub(super) fn difference(&self, other: &Self) -> Self {
-        self.combined(other, |ours, theirs| ours & !theirs)
-    }
-
-    fn combined(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+    /// Returns the set of which each bit is what `combine` makes of the bits of both sets.
+    pub(super) fn combined(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         self.0.iter_mut().zip(other.0).for_each(|(ours, theirs)| *ours = combine(*ours, theirs));
         self
     }
 }
 
-fn word_of(place: u8) -> usize {
-    usize::from(place / WORD_BITS)
-}
-
-fn bit_of(place: u8) -> u64 {
-    1 << (place % WORD_BITS)
+/// Returns the index of the word of a place, and its bit.
+fn position(place: u8) -> (usize, u64) {
+    (usize::from(place / WORD_BITS), 1 << (place % WORD_BITS))
 }
 
 #[cfg(test)]
@@ -115,7 +95,7 @@ mod tests {
     #[test]
     fn sets_are_combined_place_by_place() {
         let (one, other) = (set(&[1, 64, 255]), set(&[1, 65, 254]));
-        assert_eq!(one.union(&other), set(&[1, 64, 65, 254, 255]));
-        assert_eq!(one.intersection(&other), set(&[1]));
+        assert_eq!(one.combined(&other, |one, other| one | other), set(&[1, 64, 65, 254, 255]));
+        assert_eq!(one.combined(&other, |one, other| one & other), set(&[1]));
     }
 }

@@ -3,10 +3,9 @@
 //! A message of more than [`UNRESERVED_BYTES`] reserves its whole size when its head has arrived, in the order in which
 //! heads arrive, so that a large one is not passed by small ones for ever. Whoever waits for a reservation is not read.
 //!
-//! While somebody waits, publishers that hold a reservation must send. Only time counts in which nothing of a publisher
-//! is left unread, so that no publisher is late because others are read first.
+//! While somebody waits, a message that has its reservation must come within a time that follows from its size. A pace
+//! is not judged: TCP shares a link unevenly, and radio pauses.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::time::Duration;
 
@@ -14,40 +13,33 @@ use std::time::Duration;
 pub const UNRESERVED_BYTES: usize = 64 * 1024;
 
 /// What all messages together may reserve in bytes, unless the longest one that may come is longer.
-pub const RESERVABLE_BYTES: usize = 16 * 1024 * 1024;
+pub const RESERVABLE_BYTES: usize = 32 * 1024 * 1024;
 
-/// The time over which the pace of a publisher is taken.
-pub const WINDOW: Duration = Duration::from_secs(1);
-
-/// The bytes that a publisher with a reservation must send in each window while somebody waits.
-pub const WINDOW_BYTES: usize = 128_000;
+/// The time that a message has from its reservation on, whatever its size, and how many bytes take a second more.
+const LEAST_TIME: Duration = Duration::from_secs(10);
+const BYTES_PER_SECOND: usize = 64_000;
 
 /// The long messages that have begun to arrive, and what they reserve.
 #[derive(Debug, Default)]
 pub struct Reservations {
     free_bytes: usize,
-    /// By publisher.
-    messages: BTreeMap<u64, LongMessage>,
-    /// The publishers that wait for a reservation, in their order.
-    waiting: VecDeque<u64>,
-    /// When [`Reservations::take_late`] was last called.
-    looked_at: Duration,
+    /// In the order in which they have begun, which is that of their reservations: those that wait are the last ones.
+    messages: Vec<LongMessage>,
+    /// The time of the last call of [`Reservations::advance`].
+    now: Duration,
 }
 
 #[derive(Debug)]
 struct LongMessage {
+    publisher: u64,
     bytes: usize,
-    /// It is there as soon as the message has its reservation.
-    window: Option<Window>,
+    /// When the message must have come if somebody waits; `None` until it has its reservation.
+    deadline: Option<Duration>,
 }
 
-/// What has come of a message while somebody waited.
-#[derive(Debug, Default)]
-struct Window {
-    bytes: usize,
-    time: Duration,
-    /// The time from the last look to the next one counts.
-    counts: bool,
+/// Returns how long a message of so many bytes may take from its reservation on.
+pub fn allowed_time(bytes: usize) -> Duration {
+    LEAST_TIME + Duration::from_millis(bytes as u64 * 1_000 / BYTES_PER_SECOND as u64)
 }
 
 impl Reservations {
@@ -56,89 +48,67 @@ impl Reservations {
         Self { free_bytes: longest_bytes.max(RESERVABLE_BYTES), ..Self::default() }
     }
 
+    /// Says what time it is. Since the last call, publishers were read or not: a message has the time in which they are.
+    pub fn advance(&mut self, now: Duration, were_read: bool) {
+        let elapsed = now.saturating_sub(mem::replace(&mut self.now, now));
+        if !were_read {
+            self.messages.iter_mut().filter_map(|it| it.deadline.as_mut()).for_each(|deadline| *deadline += elapsed);
+        }
+    }
+
     /// Takes note that a publisher has begun to send a message of more than [`UNRESERVED_BYTES`].
     pub fn announce(&mut self, publisher: u64, bytes: usize) {
-        let other = self.messages.insert(publisher, LongMessage { bytes, window: None });
-        debug_assert!(other.is_none(), "{publisher} has not released {other:?}");
-        self.waiting.push_back(publisher);
+        debug_assert!(
+            self.messages.iter().all(|it| it.publisher != publisher),
+            "{publisher} has not released the last one"
+        );
+        self.messages.push(LongMessage { publisher, bytes, deadline: None });
         self.grant();
-        if self.waiting == [publisher] {
-            self.messages.values_mut().filter_map(|it| it.window.as_mut()).for_each(|it| *it = Window::default());
-        }
     }
 
     /// Takes note that the message of a publisher has arrived whole or is dropped, or that the publisher has left.
     pub fn release(&mut self, publisher: u64) {
-        let Some(message) = self.messages.remove(&publisher) else { return };
-        match message.window {
-            Some(_) => self.free_bytes += message.bytes,
-            None => self.waiting.retain(|other| *other != publisher),
-        }
+        let Some(index) = self.messages.iter().position(|it| it.publisher == publisher) else { return };
+        let message = self.messages.remove(index);
+        self.free_bytes += message.deadline.map_or(0, |_| message.bytes);
         self.grant();
     }
 
     fn grant(&mut self) {
-        while let Some(publisher) = self.waiting.front()
-            && let Some(message) = self.messages.get_mut(publisher)
+        while let Some(message) = self.messages.iter_mut().find(|message| message.deadline.is_none())
             && message.bytes <= self.free_bytes
         {
             self.free_bytes -= message.bytes;
-            message.window = Some(Window::default());
-            self.waiting.pop_front();
+            message.deadline = Some(self.now + allowed_time(message.bytes));
         }
     }
 
     /// Returns whether a publisher may be read: it does not wait for a reservation.
     pub fn may_read(&self, publisher: u64) -> bool {
-        self.messages.get(&publisher).is_none_or(|message| message.window.is_some())
+        !self.messages.iter().any(|message| message.publisher == publisher && message.deadline.is_none())
     }
 
-    /// Takes note that so many bytes of a publisher were read.
-    pub fn received(&mut self, publisher: u64, bytes: usize) {
-        if let Some(window) = self.messages.get_mut(&publisher).and_then(|message| message.window.as_mut()) {
-            window.bytes += bytes;
-        }
+    /// Returns whether somebody waits for a reservation.
+    pub fn has_waiting(&self) -> bool {
+        self.messages.last().is_some_and(|message| message.deadline.is_none())
     }
 
-    /// Releases and returns the publishers that must go now, since they send too slowly: the slowest first, for as long
-    /// as somebody waits. It is called after publishers were read, as often as that. `is_drained` returns whether all
-    /// that has come of a publisher was read.
-    pub fn take_late(&mut self, now: Duration, is_drained: impl Fn(u64) -> bool) -> Vec<u64> {
-        let elapsed = now.saturating_sub(mem::replace(&mut self.looked_at, now));
-        if self.waiting.is_empty() {
-            return Vec::new();
-        }
-        let mut slow = Vec::new();
-        for (publisher, message) in &mut self.messages {
-            let Some(window) = &mut message.window else { continue };
-            window.time += if window.counts { elapsed } else { Duration::ZERO };
-            if window.time < WINDOW || !is_drained(*publisher) {
-                continue;
-            }
-            if window.bytes < WINDOW_BYTES {
-                slow.push((window.bytes, *publisher));
-            }
-            *window = Window::default();
-        }
+    /// Releases and returns the publishers whose message is late, for as long as somebody waits: the latest first.
+    /// `is_drained` returns whether all that has come of one was read.
+    pub fn take_late(&mut self, is_drained: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut late = Vec::new();
-        while let Some(slowest) = slow.iter().min().copied().filter(|_| !self.waiting.is_empty()) {
-            slow.retain(|it| *it != slowest);
-            let (_, publisher) = slowest;
+        while self.has_waiting() {
+            let deadlines = self.messages.iter().filter_map(|message| Some((message.deadline?, message.publisher)));
+            let due = deadlines.filter(|(deadline, publisher)| *deadline <= self.now && is_drained(*publisher));
+            let Some((_, publisher)) = due.min() else { break };
             self.release(publisher);
             late.push(publisher);
-        }
-        // Those that have got a reservation just now count too: perhaps nothing else happens until they are late.
-        for (publisher, message) in &mut self.messages {
-            message.window.iter_mut().for_each(|window| window.counts = is_drained(*publisher));
         }
         late
     }
 
-    /// Returns when [`Reservations::take_late`] must be called, even if nothing comes.
+    /// Returns when [`Reservations::take_late`] must be called even if nothing comes, where publishers are read.
     pub fn deadline(&self) -> Option<Duration> {
-        let windows = self.messages.values().filter_map(|message| message.window.as_ref());
-        let left = windows.filter(|window| window.counts).map(|window| WINDOW.saturating_sub(window.time)).min();
-        // Where no time counts, perhaps nothing happens after it does again.
-        (!self.waiting.is_empty()).then(|| self.looked_at + left.unwrap_or(WINDOW))
+        self.messages.iter().filter_map(|message| message.deadline).min().filter(|_| self.has_waiting())
     }
 }

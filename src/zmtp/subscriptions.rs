@@ -14,9 +14,9 @@ use std::{fmt, iter};
 
 use slab::Slab;
 
-use super::noted_topics::shown_topic;
 use super::place_set::PlaceSet;
 use crate::terms::limits::MAX_TOPIC_BYTES;
+use crate::terms::noted_topics::shown_topic;
 
 /// Most prefixes of one subscriber. An adapter has some hundred. Besides its bytes, a prefix takes some 200 bytes.
 pub const CONNECTION_PREFIXES: usize = 4_800;
@@ -33,16 +33,11 @@ type NodeNumber = u32;
 /// The node of the empty prefix. It always exists.
 const ROOT: NodeNumber = 0;
 
-/// A list of children gives memory back when it has room for so many times what it holds.
-const SPARE_FACTOR: usize = 4;
-
 /// A prefix, without the bytes that its parent stands for.
 #[derive(Debug, Default)]
 struct Node {
     parent: NodeNumber,
-    /// The first byte of the edge from the parent. No other child of the parent has it.
-    byte: u8,
-    /// The other bytes of the edge.
+    /// The bytes of the edge from the parent, but for the first one.
     label: Box<[u8]>,
     /// The first byte of the edge to each child, in ascending order, and the child.
     children: Vec<(u8, NodeNumber)>,
@@ -119,7 +114,7 @@ impl Subscriptions {
     /// Returns who subscribes to a beginning of the topic.
     pub fn matching(&self, topic: &[u8]) -> PlaceSet {
         let sets = self.path(topic).map(|(_, node, _)| node.subscribers);
-        sets.fold(PlaceSet::default(), |all, subscribers| all.union(&subscribers))
+        sets.fold(PlaceSet::default(), |all, of| all.combined(&of, |all, of| all | of))
     }
 
     /// Returns whether somebody asks for the topic by a beginning of it. A subscription to everything, as a person makes
@@ -149,20 +144,18 @@ impl Subscriptions {
     pub fn first(&self, most: usize) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         let mut path = Vec::new();
-        let mut next = vec![(ROOT, 0)];
+        let mut next = vec![(0, None, ROOT)];
         while found.len() < most
-            && let Some((number, parent_bytes)) = next.pop()
-            && let Some(node) = self.node(number)
+            && let Some((parent_bytes, byte, number)) = next.pop()
+            && let Some(node) = self.nodes.get(number as usize)
         {
             path.truncate(parent_bytes);
-            if number != ROOT {
-                path.push(node.byte);
-                path.extend_from_slice(&node.label);
-            }
+            path.extend(byte);
+            path.extend_from_slice(&node.label);
             if !node.subscribers.is_empty() {
                 found.push(path.clone());
             }
-            next.extend(node.children.iter().rev().map(|(_, child)| (*child, path.len())));
+            next.extend(node.children.iter().rev().map(|(byte, child)| (path.len(), Some(*byte), *child)));
         }
         found
     }
@@ -179,22 +172,9 @@ impl Subscriptions {
         let Some(node) = node else { return debug_assert!(false, "{place} subscribes to node {number}") };
         node.subscribers.remove(place);
         self.total -= 1;
-        if !node.subscribers.is_empty() {
-            return;
-        }
-        self.prefixes -= 1;
-        if node.children.is_empty() && number != ROOT {
-            let leaf = self.nodes.remove(number as usize);
-            self.edge_bytes -= 1 + leaf.label.len();
-            if let Some(Node { children, .. }) = self.nodes.get_mut(leaf.parent as usize) {
-                children.retain(|(byte, _)| *byte != leaf.byte);
-                if children.len() * SPARE_FACTOR < children.capacity() {
-                    children.shrink_to_fit();
-                }
-            }
-            self.join(leaf.parent);
-        } else {
-            self.join(number);
+        if node.subscribers.is_empty() {
+            self.prefixes -= 1;
+            self.prune(number);
         }
         if self.prefixes == 0 {
             debug_assert!(self.nodes.len() == 1 && self.edge_bytes == 0, "{self:?}");
@@ -202,17 +182,13 @@ impl Subscriptions {
         }
     }
 
-    fn node(&self, number: NodeNumber) -> Option<&Node> {
-        self.nodes.get(number as usize)
-    }
-
     /// Returns the nodes of all prefixes of `topic`, from the root on, each with the rest of the topic behind it.
     fn path<'a, 't>(&'a self, topic: &'t [u8]) -> impl Iterator<Item = (NodeNumber, &'a Node, &'t [u8])> {
-        let root = self.node(ROOT).map(|node| (ROOT, node, topic));
+        let root = self.nodes.get(ROOT as usize).map(|node| (ROOT, node, topic));
         iter::successors(root, |(_, node, rest)| {
             let (byte, rest) = rest.split_first()?;
             let number = node.child(*byte)?;
-            let child = self.node(number)?;
+            let child = self.nodes.get(number as usize)?;
             // An empty box has no valid address, which memcmp(3) with vector instructions takes 100 cycles to find out.
             let rest = if child.label.is_empty() { rest } else { rest.strip_prefix(&*child.label)? };
             Some((number, child, rest))
@@ -222,14 +198,16 @@ impl Subscriptions {
     /// Adds the node of a prefix below the last one on the way to it, unless it is there.
     fn add(&mut self, (number, rest): (NodeNumber, &[u8])) -> NodeNumber {
         let Some((byte, label)) = rest.split_first() else { return number };
-        if let Some(child) = self.node(number).and_then(|node| node.child(*byte)) {
+        if let Some(child) = self.nodes.get(number as usize).and_then(|node| node.child(*byte)) {
             let found = self.split(child, label);
             return self.add(found);
         }
-        let leaf = Node { parent: number, byte: *byte, label: label.into(), ..Node::default() };
-        let leaf = self.nodes.insert(leaf) as NodeNumber;
+        let leaf = self.nodes.insert(Node { parent: number, label: label.into(), ..Node::default() }) as NodeNumber;
         self.edge_bytes += rest.len();
-        self.set_child(number, *byte, leaf);
+        if let Some(Node { children, .. }) = self.nodes.get_mut(number as usize) {
+            let at = children.partition_point(|(first, _)| first < byte);
+            children.insert(at, (*byte, leaf));
+        }
         leaf
     }
 
@@ -239,49 +217,53 @@ impl Subscriptions {
         let Some(node) = self.nodes.get_mut(lower as usize) else { return (lower, &[]) };
         let common_bytes = node.label.iter().zip(label).take_while(|(ours, theirs)| ours == theirs).count();
         let (upper_label, lower_edge) = node.label.split_at(common_bytes);
-        let Some((byte, lower_label)) = lower_edge.split_first() else {
-            debug_assert!(false, "the path to a prefix goes on where it has the whole label");
-            return (lower, &[]);
-        };
+        // The path to a prefix goes on where it has the whole label, so they part before its end.
+        let Some((byte, lower_label)) = lower_edge.split_first() else { return (lower, &[]) };
         let children = vec![(*byte, lower)];
-        let upper =
-            Node { parent: node.parent, byte: node.byte, label: upper_label.into(), children, ..Node::default() };
-        (node.parent, node.byte, node.label) = (number, *byte, lower_label.into());
-        self.set_child(upper.parent, upper.byte, number);
+        let upper = Node { parent: node.parent, label: upper_label.into(), children, ..Node::default() };
+        (node.parent, node.label) = (number, lower_label.into());
+        self.replace_child(upper.parent, lower, number);
         self.nodes.insert(upper);
         (number, label.get(common_bytes..).unwrap_or_default())
     }
 
-    /// Joins the edges above and below a node that stands for no prefix and has one child.
-    fn join(&mut self, number: NodeNumber) {
-        let Some(node) = self.node(number).filter(|node| number != ROOT && node.subscribers.is_empty()) else { return };
-        let &[(_, child)] = &*node.children else { return };
-        let upper = self.nodes.remove(number as usize);
+    /// Removes a node that stands for no prefix, unless several longer ones part there.
+    fn prune(&mut self, number: NodeNumber) {
+        let Some(node) = self.nodes.get(number as usize).filter(|node| number != ROOT && node.subscribers.is_empty())
+        else {
+            return;
+        };
+        let only_child = match *node.children {
+            [] => None,
+            [edge] => Some(edge),
+            _ => return,
+        };
+        let Node { parent, label, .. } = self.nodes.remove(number as usize);
+        let Some((byte, child)) = only_child else {
+            self.edge_bytes -= 1 + label.len();
+            if let Some(Node { children, .. }) = self.nodes.get_mut(parent as usize) {
+                children.retain(|(_, child)| *child != number);
+                children.shrink_to_fit();
+            }
+            return self.prune(parent);
+        };
         if let Some(lower) = self.nodes.get_mut(child as usize) {
-            lower.label = [&*upper.label, &[lower.byte], &*lower.label].concat().into();
-            (lower.parent, lower.byte) = (upper.parent, upper.byte);
+            lower.label = [&*label, &[byte], &*lower.label].concat().into();
+            lower.parent = parent;
         }
-        self.set_child(upper.parent, upper.byte, child);
+        self.replace_child(parent, number, child);
     }
 
-    /// Lets the edge of `parent` that begins with `byte` lead to `child`.
-    fn set_child(&mut self, parent: NodeNumber, byte: u8, child: NodeNumber) {
-        let Some(node) = self.nodes.get_mut(parent as usize) else { return };
-        match node.position(byte) {
-            Ok(at) => node.children.get_mut(at).into_iter().for_each(|edge| edge.1 = child),
-            Err(at) => node.children.insert(at, (byte, child)),
-        }
+    /// Lets the edge of `parent` to `former` lead to `child`.
+    fn replace_child(&mut self, parent: NodeNumber, former: NodeNumber, child: NodeNumber) {
+        let edges = self.nodes.get_mut(parent as usize).into_iter().flat_map(|node| &mut node.children);
+        edges.filter(|(_, at)| *at == former).for_each(|(_, at)| *at = child);
     }
 }
 
 impl Node {
-    /// Returns where the edge stands that begins with `byte`, or where it belongs.
-    fn position(&self, byte: u8) -> Result<usize, usize> {
-        self.children.binary_search_by_key(&byte, |(first, _)| *first)
-    }
-
     fn child(&self, byte: u8) -> Option<NodeNumber> {
-        let at = self.position(byte).ok()?;
+        let at = self.children.binary_search_by_key(&byte, |(first, _)| *first).ok()?;
         self.children.get(at).map(|(_, child)| *child)
     }
 }
@@ -289,15 +271,13 @@ impl Node {
 /// Lists the prefixes for the log, escaped and cut.
 impl fmt::Display for Subscriptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = self.prefixes();
-        write!(f, "{total}")?;
-        for (number, prefix) in self.first(SHOWN_PREFIXES).iter().enumerate() {
-            let separator = if number == 0 { ": " } else { ", " };
-            write!(f, "{separator}\"{}\"", shown_topic(&String::from_utf8_lossy(prefix)))?;
+        write!(f, "{}", self.prefixes)?;
+        for (prefix, separator) in self.first(SHOWN_PREFIXES).iter().zip(iter::once(":").chain(iter::repeat(","))) {
+            write!(f, "{separator} \"{}\"", shown_topic(&String::from_utf8_lossy(prefix)))?;
         }
-        if total > SHOWN_PREFIXES {
-            write!(f, ", and {} more", total - SHOWN_PREFIXES)?;
+        match self.prefixes.saturating_sub(SHOWN_PREFIXES) {
+            0 => Ok(()),
+            more => write!(f, ", and {more} more"),
         }
-        Ok(())
     }
 }

@@ -11,14 +11,16 @@ pub enum PeerFault {
     Zmtp1,
     /// The greeting is one of ZMTP 2.
     Zmtp2,
-    /// The mechanism is not NULL.
-    Mechanism(PeerTerm),
-    /// The first frame is not `READY`, is too long, or does not name one socket type.
+    /// The mechanism is this one, not NULL.
+    Mechanism(String),
+    /// The first frame is not `READY`, or does not name one socket type.
     Handshake,
+    /// The first frame has more than [`READY_BYTES`].
+    LongHandshake,
     /// The first frame is `ERROR`: the peer refuses the connection (ZAP, spec 27).
     Refused,
     /// The socket is of this type, which does not fit.
-    SocketType(PeerTerm),
+    SocketType(String),
     /// A frame has reserved flags, is a divided command, or has a length of more than 63 bits.
     Frame,
     /// A command is too long, or a `PING` is too short.
@@ -29,6 +31,7 @@ impl fmt::Display for PeerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Greeting | Self::Handshake => f.write_str("does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::LongHandshake => write!(f, "sends a READY of more than {READY_BYTES} bytes"),
             Self::Zmtp1 => f.write_str("speaks ZMTP 1, and only ZMTP 3 (ZeroMQ 4) is supported"),
             Self::Zmtp2 => f.write_str("speaks ZMTP 2, and only ZMTP 3 (ZeroMQ 4) is supported"),
             Self::Mechanism(name) => write!(f, "uses the security mechanism {name}, and only NULL is supported"),
@@ -39,49 +42,34 @@ impl fmt::Display for PeerFault {
     }
 }
 
-/// The name of a mechanism or of a socket type as a peer sends it: up to 20 characters, which can be printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerTerm(String);
-
-impl PeerTerm {
-    /// Returns the name if it has the characters of a mechanism of spec 23, which a socket type has too.
-    pub fn parse(name: &[u8]) -> Option<Self> {
-        let is_fit = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'+');
-        let is_term = (1..=MECHANISM.len()).contains(&name.len()) && name.iter().all(is_fit);
-        is_term.then(|| Self(String::from_utf8_lossy(name).into_owned()))
-    }
-}
-
-impl fmt::Display for PeerTerm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Returns the name of a mechanism or of a socket type as a peer sends it, if it has the characters of a mechanism of
+/// spec 23, which a socket type has too: up to 20, which can be printed.
+fn parse_name(name: &[u8]) -> Option<String> {
+    let is_fit = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'+');
+    let is_name = (1..=MECHANISM.len()).contains(&name.len()) && name.iter().all(is_fit);
+    is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
-/// The greeting that we send: signature, version, mechanism, padding. It announces ZMTP 3.0, so that libzmq sends
-/// subscriptions as messages.
-pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
+/// The greeting that we send: signature, version, mechanism, padding. It announces ZMTP 3.1 (spec 37), as libzmq does
+/// since 4.3.3: some small clients take nothing else.
+pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\x01NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// The length of what we send of our greeting unasked and at once: up to the version. The rest follows once the major
 /// version of the peer has arrived. libzmq then sends its mechanism, and it closes a connection without it where it has
 /// read the name of another one. No socket of libzmq sends a part of its greeting sooner, so no peer waits for more.
 pub const GREETING_VERSION_BYTES: usize = MECHANISM_AT;
-/// The length of the part of a greeting up to the major version.
-pub(super) const MAJOR_VERSION_BYTES: usize = VERSION_AT + 1;
-/// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a
-/// connection on which a message arrives together with our own `READY`.
-pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";
-/// Longest `READY` that is accepted, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
-pub const READY_BYTES: u64 = 1_024;
+/// Longest `READY` that is accepted, in bytes. libzmq sends 27 bytes, up to some 300 with an identity, and more with
+/// what the program adds (`ZMQ_METADATA`).
+pub const READY_BYTES: u64 = 8 * 1_024;
 /// Longest command of those that do not subscribe, in bytes, also if it is ignored. `PING` has at most 23 (spec 37).
 pub const COMMAND_BYTES: u64 = 512;
 /// Longest head of a frame: the flags and a length of eight bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
-const SIGNATURE_END_AT: usize = 9;
-const VERSION_AT: usize = 10;
+pub(super) const VERSION_AT: usize = 10;
+pub(super) const MINOR_VERSION_AT: usize = 11;
 const MECHANISM_AT: usize = 12;
 const MECHANISM: &[u8; 20] = b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
@@ -89,14 +77,10 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-const READY: &[u8] = b"\x05READY";
-const SOCKET_TYPE: &[u8] = b"Socket-Type";
 pub(super) const PING: &[u8] = b"\x04PING";
-pub(super) const PONG: &[u8] = b"\x04PONG";
 pub(super) const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
 pub(super) const CANCEL: &[u8] = b"\x06CANCEL";
 
-pub(super) const TIME_TO_LIVE_BYTES: usize = 2;
 /// Longest context of a `PING`, which its `PONG` repeats (spec 37).
 pub const PING_CONTEXT_BYTES: usize = 16;
 
@@ -111,11 +95,19 @@ pub enum SocketRole {
 
 impl SocketRole {
     /// Returns the role of sockets of this type, or `None` if it is no type of publish/subscribe.
-    pub fn of_type(socket_type: &PeerTerm) -> Option<Self> {
-        match socket_type.0.as_str() {
+    pub fn of_type(socket_type: &str) -> Option<Self> {
+        match socket_type {
             "PUB" | "XPUB" => Some(Self::Publishes),
             "SUB" | "XSUB" => Some(Self::Subscribes),
             _ => None,
+        }
+    }
+
+    /// Returns the role of those that sockets of this role talk to.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Publishes => Self::Subscribes,
+            Self::Subscribes => Self::Publishes,
         }
     }
 }
@@ -129,7 +121,7 @@ impl fmt::Display for SocketRole {
 /// Checks what has arrived of a greeting. The first byte that does not fit decides, except that the name of another
 /// mechanism is awaited. The padding of the signature, the minor version and what follows the mechanism mean nothing.
 pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
-    let [signature, signature_end, version] = [0, SIGNATURE_END_AT, VERSION_AT].map(|at| greeting.get(at).copied());
+    let [signature, signature_end, version] = [0, VERSION_AT - 1, VERSION_AT].map(|at| greeting.get(at).copied());
     match (signature.unwrap_or(0xff), signature_end.unwrap_or(0x7f), version.unwrap_or(3)) {
         // ZMTP 1 begins with the length of an identity, which is empty.
         (1, ..) | (0xff, 0x7f, 0) => return Err(PeerFault::Zmtp1),
@@ -141,7 +133,7 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
     let field = field.get(..MECHANISM.len()).unwrap_or(field);
     let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_whole = name.len() < field.len() || field.len() == MECHANISM.len();
-    match Some(name).filter(|name| *name != b"NULL").and_then(PeerTerm::parse) {
+    match Some(name).filter(|name| *name != b"NULL").and_then(parse_name) {
         _ if MECHANISM.starts_with(field) => Ok(()),
         // Commands of other mechanisms could not be read here.
         Some(other) if is_whole => Err(PeerFault::Mechanism(other)),
@@ -151,18 +143,18 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
 }
 
 /// Returns the socket type that the body of a READY names.
-pub(super) fn parse_socket_type(body: &[u8]) -> Result<PeerTerm, PeerFault> {
+pub(super) fn parse_socket_type(body: &[u8]) -> Result<String, PeerFault> {
     let fault = if body.starts_with(b"\x05ERROR") { PeerFault::Refused } else { PeerFault::Handshake };
-    let mut rest = body.strip_prefix(READY).ok_or(fault)?;
+    let mut rest = body.strip_prefix(b"\x05READY").ok_or(fault)?;
     let mut socket_type = None;
     while !rest.is_empty() {
         let (name, value) = take_property(&mut rest).ok_or(PeerFault::Handshake)?;
         // Spec 37: the case of a name is not significant.
-        if name.eq_ignore_ascii_case(SOCKET_TYPE) && socket_type.replace(value).is_some_and(|other| other != value) {
+        if name.eq_ignore_ascii_case(b"Socket-Type") && socket_type.replace(value).is_some_and(|other| other != value) {
             return Err(PeerFault::Handshake);
         }
     }
-    socket_type.and_then(PeerTerm::parse).ok_or(PeerFault::Handshake)
+    socket_type.and_then(parse_name).ok_or(PeerFault::Handshake)
 }
 
 /// Takes a property: its name after a length of one byte, and its value after a length of four bytes.
@@ -179,32 +171,31 @@ fn take_property<'b>(rest: &mut &'b [u8]) -> Option<(&'b [u8], &'b [u8])> {
 pub(super) struct FrameHead {
     pub(super) is_command: bool,
     pub(super) has_more: bool,
-    pub(super) head_bytes: usize,
     pub(super) body_bytes: u64,
 }
 
 impl FrameHead {
-    /// Reads the head of the frame that begins here. Returns `None` if more bytes are needed.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, PeerFault> {
-        let Some(&flags) = bytes.first() else { return Ok(None) };
+    /// Takes the head of the frame that begins here. Takes nothing and returns `None` if more bytes are needed.
+    pub(super) fn take(rest: &mut &[u8]) -> Result<Option<Self>, PeerFault> {
+        let Some((&flags, tail)) = rest.split_first() else { return Ok(None) };
         let is_command = flags & COMMAND != 0;
         let has_more = flags & MORE != 0;
         // Spec 23: the other bits are zero, and a command is a single frame.
         if flags & !(MORE | LONG | COMMAND) != 0 || (is_command && has_more) {
             return Err(PeerFault::Frame);
         }
-        let lengths = if flags & LONG == 0 {
-            bytes.get(1).map(|&length| (2, u64::from(length)))
+        let length = if flags & LONG == 0 {
+            tail.split_first().map(|(&length, tail)| (u64::from(length), tail))
         } else {
-            let length = bytes.get(1..).and_then(|rest| rest.first_chunk());
-            length.map(|length| (FRAME_HEAD_BYTES, u64::from_be_bytes(*length)))
+            tail.split_first_chunk().map(|(length, tail)| (u64::from_be_bytes(*length), tail))
         };
-        let Some((head_bytes, body_bytes)) = lengths else { return Ok(None) };
+        let Some((body_bytes, tail)) = length else { return Ok(None) };
         // Spec 23: a length has 63 bits.
         if body_bytes > i64::MAX as u64 {
             return Err(PeerFault::Frame);
         }
-        Ok(Some(Self { is_command, has_more, head_bytes, body_bytes }))
+        *rest = tail;
+        Ok(Some(Self { is_command, has_more, body_bytes }))
     }
 }
 
@@ -216,13 +207,18 @@ pub fn ready(peers: SocketRole) -> &'static [u8] {
     }
 }
 
+/// Returns what subscribes to everything: a command of ZMTP 3.1, or a message of ZMTP 3.0. A publisher is sent it once
+/// its `READY` has arrived: libzmq closes a connection on which a message arrives together with our own `READY`.
+pub fn subscribe_to_everything(takes_commands: bool) -> &'static [u8] {
+    if takes_commands { b"\x04\x0a\x09SUBSCRIBE" } else { b"\0\x01\x01" }
+}
+
 /// Appends the command that answers a `PING` with this context, of at most [`PING_CONTEXT_BYTES`].
 pub fn put_pong(out: &mut Vec<u8>, context: &[u8]) {
     debug_assert!(context.len() <= PING_CONTEXT_BYTES, "a session reads no context of {} bytes", context.len());
-    let context = context.get(..PING_CONTEXT_BYTES).unwrap_or(context);
-    out.extend_from_slice(&[COMMAND, (PONG.len() + context.len()) as u8]);
-    out.extend_from_slice(PONG);
-    out.extend_from_slice(context);
+    let body = [b"\x04PONG", context].concat();
+    out.extend_from_slice(&[COMMAND, body.len() as u8]);
+    out.extend_from_slice(&body);
 }
 
 /// Appends the head of a frame of a message. `has_more` says that another frame of the same message follows.

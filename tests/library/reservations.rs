@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, WINDOW, WINDOW_BYTES};
+use adapter_gateway::zmtp::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, allowed_time};
 use proptest::prelude::*;
 
 use crate::support::Random;
@@ -16,7 +16,7 @@ const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
 struct Publisher {
-    /// It always sends, at least as fast as it must.
+    /// It always sends, ten times as fast as it must.
     is_honest: bool,
     bytes_per_ms: usize,
     /// The size of its message, and how much of it the kernel and the hub have got.
@@ -28,7 +28,7 @@ struct Publisher {
 impl Publisher {
     fn new(random: &mut Random, longest_bytes: usize) -> Self {
         let is_honest = random.permille(500);
-        let rates = if is_honest { WINDOW_BYTES / 1_000..10_000 } else { 0..WINDOW_BYTES / 1_000 };
+        let rates = if is_honest { 640..10_000 } else { 0..64 };
         // One in four is as long as the longest.
         let most_bytes = random.pick(&[UNRESERVED_BYTES + 10, 1 << 20, 1 << 20, longest_bytes]);
         let message_bytes = random.within(UNRESERVED_BYTES + 1..most_bytes + 1);
@@ -45,21 +45,15 @@ impl Publisher {
     }
 }
 
-/// What one publisher did since its window began, in the order of the turns.
-#[derive(Default)]
-struct History {
-    /// How long each turn was before which it was drained and might have been read.
-    counted: Vec<Duration>,
-    received: Vec<usize>,
-    counts: bool,
-}
-
 /// Who is where, as plainly as it can be said.
 #[derive(Default)]
 struct Model {
     room_bytes: usize,
+    /// The time in which publishers were read.
+    now: Duration,
     announced: Vec<(u64, usize)>,
-    holders: BTreeMap<u64, History>,
+    /// When the message of each one must have come.
+    holders: BTreeMap<u64, Duration>,
 }
 
 impl Model {
@@ -73,7 +67,7 @@ impl Model {
             if held_bytes > self.room_bytes {
                 break;
             }
-            self.holders.insert(publisher, History::default());
+            self.holders.insert(publisher, self.now + allowed_time(bytes));
         }
     }
 
@@ -82,12 +76,8 @@ impl Model {
     }
 
     fn announce(&mut self, publisher: u64, bytes: usize) {
-        let had_waiters = self.has_waiters();
         self.announced.push((publisher, bytes));
         self.grant();
-        if self.has_waiters() && !had_waiters {
-            self.holders.values_mut().for_each(|history| *history = History::default());
-        }
     }
 
     fn release(&mut self, publisher: u64) {
@@ -100,19 +90,9 @@ impl Model {
         self.holders.contains_key(&publisher) || self.announced.iter().all(|it| it.0 != publisher)
     }
 
-    fn late(&mut self, elapsed: Duration, drained: &BTreeSet<u64>) -> Vec<u64> {
-        if !self.has_waiters() {
-            return Vec::new();
-        }
-        let mut late = Vec::new();
-        for (publisher, history) in &mut self.holders {
-            history.counted.extend(history.counts.then_some(elapsed));
-            if drained.contains(publisher) && history.counted.iter().sum::<Duration>() >= WINDOW {
-                let received: usize = history.received.iter().sum();
-                late.extend((received < WINDOW_BYTES).then_some((received, *publisher)));
-                *history = History::default();
-            }
-        }
+    fn late(&mut self, drained: &BTreeSet<u64>) -> Vec<u64> {
+        let late = self.holders.iter().filter(|(publisher, until)| **until <= self.now && drained.contains(publisher));
+        let mut late: Vec<_> = late.map(|(publisher, until)| (*until, *publisher)).collect();
         late.sort_unstable();
         let mut gone = Vec::new();
         for (_, publisher) in late {
@@ -120,9 +100,6 @@ impl Model {
                 self.release(publisher);
                 gone.push(publisher);
             }
-        }
-        for (publisher, history) in &mut self.holders {
-            history.counts = drained.contains(publisher);
         }
         gone
     }
@@ -135,7 +112,7 @@ fn run(seed: u64) {
     let room_bytes = RESERVABLE_BYTES.max(longest_bytes);
     let mut model = Model { room_bytes, ..Model::default() };
     let mut publishers: BTreeMap<u64, Publisher> = BTreeMap::new();
-    let (mut next_id, mut now, mut arrived_honest) = (0, Duration::ZERO, 0);
+    let (mut next_id, mut now, mut arrived_honest, mut was_full) = (0, Duration::ZERO, 0, false);
     for turn in 0.. {
         // From the last turn on nobody comes, until those that are there are through, or gone.
         let is_over = turn >= TURNS;
@@ -147,8 +124,10 @@ fn run(seed: u64) {
             publishers.insert(next_id, Publisher::new(random, longest_bytes));
             next_id += 1;
         }
-        let elapsed = if random.one_in(50) { random.pause_ms(50..400) } else { random.pause_ms(1..30) };
+        let elapsed = if random.one_in(50) { random.pause_ms(1_000..9_000) } else { random.pause_ms(1..600) };
         now += elapsed;
+        reservations.advance(now, !was_full);
+        model.now += if was_full { Duration::ZERO } else { elapsed };
         publishers.values_mut().for_each(|publisher| publisher.arrive(elapsed.as_millis() as usize));
         // Now and then the hub reads no publisher, and each turn reads only some of them.
         let is_full = random.one_in(5);
@@ -164,8 +143,6 @@ fn run(seed: u64) {
                 continue;
             }
             publisher.read += bytes;
-            reservations.received(id, bytes);
-            model.holders.entry(id).and_modify(|history| history.received.push(bytes));
             let leaves = !publisher.is_honest && random.one_in(100);
             if publisher.read == publisher.message_bytes || leaves {
                 arrived_honest += usize::from(publisher.is_honest);
@@ -177,16 +154,21 @@ fn run(seed: u64) {
                 model.announce(id, publisher.message_bytes);
             }
         }
-        let is_drained = |id: &u64| !is_full && publishers[id].is_drained();
-        let late = reservations.take_late(now, |id| is_drained(&id));
+        was_full = is_full;
+        if is_full {
+            continue;
+        }
+        let is_drained = |id: &u64| publishers[id].is_drained();
+        let late = reservations.take_late(|id| is_drained(&id));
         let drained = publishers.keys().copied().filter(is_drained).collect();
-        assert_eq!(late, model.late(elapsed, &drained), "who goes");
+        assert_eq!(late, model.late(&drained), "who goes");
         for id in late {
             let publisher = publishers.remove(&id).expect("a publisher");
             assert!(!publisher.is_honest, "{id} sent {} bytes each millisecond", publisher.bytes_per_ms);
         }
-        assert_eq!(reservations.deadline().is_some(), model.has_waiters());
-        assert!(reservations.deadline().is_none_or(|at| now < at && at <= now + WINDOW));
+        assert_eq!(reservations.has_waiting(), model.has_waiters());
+        let first = model.holders.values().min().filter(|_| model.has_waiters());
+        assert_eq!(reservations.deadline(), first.map(|until| now + *until - model.now), "when somebody is late");
     }
     assert!(arrived_honest > 0);
 }
@@ -200,17 +182,23 @@ proptest! {
     }
 }
 
-/// Nothing else may happen: those who wait are not read, and of the others nothing comes.
+/// Nothing else may happen: those who wait are not read, and of the others nothing comes. Where nobody is read, no time
+/// passes.
 #[test]
 fn the_next_ones_that_are_silent_go_without_an_event() {
     let mut reservations = Reservations::new(1 << 20);
-    (0..60).for_each(|publisher| reservations.announce(publisher, 1 << 20));
-    assert!(reservations.take_late(Duration::ZERO, |_| true).is_empty());
-    for due in [WINDOW, WINDOW * 2] {
-        assert_eq!(reservations.deadline(), Some(due));
-        assert_eq!(reservations.take_late(due, |_| true).len(), 16);
+    (0..100).for_each(|publisher| reservations.announce(publisher, 1 << 20));
+    assert!(reservations.take_late(|_| true).is_empty());
+    let mut now = Duration::ZERO;
+    for _ in 0..2 {
+        now += allowed_time(1 << 20);
+        assert_eq!(reservations.deadline(), Some(now));
+        reservations.advance(now, true);
+        assert!(reservations.take_late(|_| false).is_empty(), "what has come of them is not read");
+        assert_eq!(reservations.take_late(|_| true).len(), 32);
     }
-    // Nobody may be read now, and perhaps nothing happens after that has changed.
-    assert!(reservations.take_late(WINDOW * 3, |_| false).is_empty());
-    assert_eq!(reservations.deadline(), Some(WINDOW * 4));
+    reservations.advance(now + Duration::from_secs(1), false);
+    assert_eq!(reservations.deadline(), Some(now + allowed_time(1 << 20) + Duration::from_secs(1)));
+    reservations.advance(now + allowed_time(1 << 20), true);
+    assert!(reservations.take_late(|_| true).is_empty());
 }

@@ -2,15 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use adapter_gateway::bus::Waker;
 use adapter_gateway::sys::watch::Watch;
 use tempfile::TempDir;
-use tokio::time::timeout;
 
 use crate::support::Task;
+use crate::support::usage::voluntary_switches;
 
 /// How long a test waits for a report: far longer than a report takes, also on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_secs(10);
@@ -19,30 +21,24 @@ const REPORTED_WITHIN: Duration = Duration::from_secs(10);
 /// may come later, and the test passes nevertheless.
 const NOT_REPORTED_FOR: Duration = Duration::from_millis(200);
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-async fn reported(watch: &mut Watch) {
-    watch.changed().await;
+/// Returns whether a change is reported within this time.
+fn is_reported(watch: &mut Watch, time: Duration) -> bool {
+    let (bell, since) = (Waker::new().unwrap(), Instant::now());
+    watch.wait(bell.as_fd(), time);
     watch.renew(|_path| {});
+    since.elapsed() < time
 }
 
-async fn is_not_reported(watch: &mut Watch) -> bool {
-    timeout(NOT_REPORTED_FOR, reported(watch)).await.is_err()
-}
-
-/// The test ends before it is time to look.
 fn watch(path: &Path) -> Watch {
-    let mut watch = Watch::new([path.to_owned()], Duration::from_secs(3_600)).unwrap();
+    let mut watch = Watch::new([path.to_owned()], Duration::MAX);
     watch.renew(|_path| {});
     watch
 }
 
 /// Returns how often one change is reported. More than once is correct where a busy machine splits the burst.
-async fn count_reports(watch: &mut Watch) -> usize {
+fn count_reports(watch: &mut Watch) -> usize {
     let mut reports = 0;
-    while timeout(if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }, reported(watch)).await.is_ok() {
+    while is_reported(watch, if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }) {
         reports += 1;
         assert!(reports < 10, "the reports do not end");
     }
@@ -64,26 +60,26 @@ impl Place {
 }
 
 /// Runs a test of a watched file, once these commands of a shell have run in a directory of its own.
-fn watching(before: &str, watched: &str, test: impl AsyncFnOnce(&Place, Watch)) {
+fn watching(before: &str, watched: &str, test: impl FnOnce(&Place, Watch)) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let place = Place { _dir: dir, root };
     place.run(before);
-    block_on(async { test(&place, watch(&place.root.join(watched))).await });
+    test(&place, watch(&place.root.join(watched)));
 }
 
 /// Asserts that each of the first steps, which are commands of a shell, is reported and that its reports end before the
 /// next step; and that the other steps are not reported.
 fn assert_reports(before: &str, watched: &str, reported: &[&str], unreported: &[&str]) {
-    watching(before, watched, async |place, mut watch| {
-        assert!(is_not_reported(&mut watch).await, "a report before the first step");
+    watching(before, watched, |place, mut watch| {
+        assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "a report before the first step");
         for (number, step) in reported.iter().enumerate() {
             place.run(step);
-            assert!(count_reports(&mut watch).await > 0, "step {number}: {step}");
+            assert!(count_reports(&mut watch) > 0, "step {number}: {step}");
         }
         for step in unreported {
             place.run(step);
-            assert!(is_not_reported(&mut watch).await, "{step}");
+            assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{step}");
         }
     });
 }
@@ -166,29 +162,44 @@ fn reading_and_other_files_are_not_reported() {
 
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
-    watching(FILE, NAME, async |place, mut watch| {
+    watching(FILE, NAME, |place, mut watch| {
         let mut file = File::create(place.root.join(NAME)).unwrap();
         let _writing = Task::repeat(move || {
             file.write_all(b"#").unwrap();
             std::thread::sleep(Duration::from_millis(1));
         });
-        assert!(timeout(REPORTED_WITHIN, reported(&mut watch)).await.is_ok());
+        assert!(is_reported(&mut watch, REPORTED_WITHIN));
+    });
+}
+
+/// Whoever writes into a folder that is open to all must not keep the process awake.
+#[test]
+fn files_of_others_in_the_same_folder_wake_nobody() {
+    watching(FILE, NAME, |place, mut watch| {
+        let other = place.root.join("other");
+        let _writing = Task::repeat(move || fs::write(&other, "").and_then(|()| fs::remove_file(&other)).unwrap());
+        let waits = || voluntary_switches(Path::new("/proc/thread-self"));
+        let before = waits();
+        assert!(!is_reported(&mut watch, Duration::from_secs(1)));
+        assert!(waits() - before <= 2, "{} waits", waits() - before);
+        fs::write(place.root.join(NAME), "X = 1").unwrap();
+        assert!(is_reported(&mut watch, REPORTED_WITHIN));
     });
 }
 
 #[test]
-fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
-    watching(FILE, NAME, async |place, mut watch| {
-        fs::write(place.root.join(NAME), "X = 1\n").unwrap();
-        let reported = async { while timeout(Duration::from_millis(5), reported(&mut watch)).await.is_err() {} };
-        assert!(timeout(REPORTED_WITHIN, reported).await.is_ok());
+fn a_bell_ends_the_wait() {
+    watching(FILE, NAME, |_place, mut watch| {
+        let bell = Waker::new().unwrap();
+        bell.wake();
+        let since = Instant::now();
+        watch.wait(bell.as_fd(), REPORTED_WITHIN);
+        assert!(since.elapsed() < REPORTED_WITHIN);
     });
 }
 
 #[test]
 fn a_relative_path_is_resolved_from_the_working_directory() {
-    block_on(async {
-        let mut watch = watch(Path::new("no/such/user_settings.py"));
-        assert!(is_not_reported(&mut watch).await);
-    });
+    let mut watch = watch(Path::new("no/such/user_settings.py"));
+    assert!(!is_reported(&mut watch, NOT_REPORTED_FOR));
 }

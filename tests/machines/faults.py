@@ -72,22 +72,6 @@ def reloaded():
     return Fault("haproxy reloaded", lambda parts: os.kill(parts.balancer.child(), signal.SIGUSR2), nothing, 0)
 
 
-def impatient(fault):
-    """Returns the fault on gateways whose kernel gives a silent connection up after 6 s or so, and not after 15 minutes."""
-
-    def cause(parts):
-        for name in parts.gateways:
-            network.set_kernel(name, "tcp_retries2", 5)
-        fault.cause(parts)
-
-    def cure(parts):
-        fault.cure(parts)
-        for name in parts.gateways:
-            network.set_kernel(name, "tcp_retries2", 15)
-
-    return fault._replace(name=f"{fault.name}, with tcp_retries2 5", cause=cause, cure=cure)
-
-
 LOCAL, REMOTE = {"parts": {"tunnel": "ssh -L"}}, {"parts": {"tunnel": "ssh -R"}}
 HTTPS = {"parts": {"https": True}}
 FAULTS = [
@@ -103,7 +87,6 @@ FAULTS = [
     cut("hub-1"),
     cut("hub-1", 40),
     cut("hub-1", 60),
-    impatient(cut("hub-1", 40, load={"body_bytes": 3_000})),
     killed("hub-2"),
     stopped("hub-2"),
     cut("hub-2"),

@@ -90,7 +90,10 @@ fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served(
     // A machine that is slow takes long for the start too.
     let start = started.elapsed();
     for (endpoint, reason) in &reasons {
-        wait_reason(&mut gateway, endpoint, reason);
+        let told = wait_reason(&mut gateway, endpoint, reason)["reason"].as_str().unwrap().to_owned();
+        if *reason == "refused" {
+            gateway.wait_log(&format!("{endpoint}: {told}; start the adapter, or run a hub here with `--hub`\n"));
+        }
     }
     lateness.assert_took(started.elapsed(), REPORTED_WITHIN + 10 * start);
     gateway.wait_connected();

@@ -1,6 +1,7 @@
 //! `enable` and `disable`: the settings say what was asked for. `settings` has a gateway that follows.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -44,6 +45,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_fi
         let line = format!("\nadapter-gateway {command} --settings '{}'", settings.display());
         assert!(printed.contains(&line), "{printed}");
     }
+    assert!(printed.contains("start the adapter, or run a hub here with `--hub`"), "{printed}");
     let token = written_token(&settings);
     assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
     assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
@@ -156,26 +158,35 @@ fn the_access_list_and_the_other_attributes_stay() {
     assert_eq!((found.err(), mode(&plain)), (Some(Errno::NODATA), 0o640));
 }
 
-/// Each run gives up its edit, and begins anew, where the other program has replaced what it had read.
+/// Each run gives up its edit, and begins anew, where the other program has replaced what it had read, or has it open.
 #[test]
-fn no_line_of_a_program_that_replaces_the_file_is_lost() {
-    let (_directory, [settings, draft]) = temporary_paths(["user_settings.py", "draft"]);
-    fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
-    let mut written = 0;
-    thread::scope(|threads| {
-        let runs =
-            threads.spawn(|| ["enable", "disable"].repeat(50).iter().for_each(|it| drop(switch(it, &settings, 0))));
-        while !runs.is_finished() {
-            fs::write(&draft, fs::read_to_string(&settings).unwrap() + &format!("# {written}\n")).unwrap();
-            fs::rename(&draft, &settings).unwrap();
-            // Now many lines come during an edit, now none, on a slow machine too.
-            thread::sleep(Duration::from_millis(1 << (written % 9)));
-            written += 1;
-        }
+fn no_line_of_a_program_that_replaces_the_file_or_appends_to_it_is_lost() {
+    side_by_side([false, true], |appends| {
+        let (_directory, [settings, draft]) = temporary_paths(["user_settings.py", "draft"]);
+        fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
+        let mut written = 0;
+        thread::scope(|threads| {
+            let runs =
+                threads.spawn(|| ["enable", "disable"].repeat(50).iter().for_each(|it| drop(switch(it, &settings, 0))));
+            while !runs.is_finished() {
+                // Now many lines come during an edit, now none, on a slow machine too.
+                let pause = || thread::sleep(Duration::from_millis(1 << (written % 9)));
+                if appends {
+                    let mut file = fs::File::options().append(true).open(&settings).unwrap();
+                    pause();
+                    writeln!(file, "# {written}").unwrap();
+                } else {
+                    fs::write(&draft, fs::read_to_string(&settings).unwrap() + &format!("# {written}\n")).unwrap();
+                    fs::rename(&draft, &settings).unwrap();
+                }
+                pause();
+                written += 1;
+            }
+        });
+        let text = fs::read_to_string(&settings).unwrap();
+        let lost: Vec<_> = (0..written).filter(|line| !text.contains(&format!("# {line}\n"))).collect();
+        assert!(lost.is_empty(), "{appends}: {} of {written} lines are lost: {lost:?}", lost.len());
     });
-    let text = fs::read_to_string(&settings).unwrap();
-    let lost: Vec<_> = (0..written).filter(|line| !text.contains(&format!("# {line}\n"))).collect();
-    assert!(lost.is_empty(), "{} of {written} lines are lost: {lost:?}", lost.len());
 }
 
 #[test]
@@ -196,8 +207,8 @@ fn of_several_at_once_one_makes_the_token() {
 #[test]
 fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     let (_directory, [settings, other]) = temporary_paths(["user_settings.py", "other.py"]);
-    let [token, on] = ["TOKEN = 'abcdefghijklmnop'\n", "TOKEN = 'abcdefghijklmnop'\nOPEN_REST_API = True\n"];
-    fs::write(&settings, token).unwrap();
+    let [off, on] = ["False", "True"].map(|value| format!("OPEN_REST_API = {value}\nTOKEN = 'abcdefghijklmnop'\n"));
+    fs::write(&settings, &off).unwrap();
     fs::hard_link(&settings, &other).unwrap();
     switch("enable", &settings, 0);
     assert_eq!(fs::read_to_string(&other).unwrap(), on);
@@ -208,7 +219,7 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     command.args(["disable", "--settings"]).arg(&settings);
     let script = unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.display()));
     Process::spawn(&mut after(&script, &command)).finish(0);
-    assert_eq!(fs::read_to_string(&other).unwrap(), on.replace("True", "False"));
+    assert_eq!(fs::read_to_string(&other).unwrap(), off);
     assert_eq!(files_beside(&settings), 2, "no draft is left");
 }
 

@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use crate::bus::wait_reason;
-use crate::support::process::{can_mount, unshared};
+use crate::support::process::{beside_a_hub, can_mount, unshared};
 use crate::support::*;
 
 /// A name that only a name server could know.
@@ -117,29 +117,28 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     });
 }
 
-/// The gateway listens at one of the two. Other programs take all of them where they end many connections.
+/// The gateway listens at one of the two. The hub is at other ones. Other programs take all of them where they end many connections.
 #[test]
 fn a_hub_is_dialled_while_each_ephemeral_port_has_a_connection_to_another_place() {
-    let two_ports = "ip link set lo up && echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";
-    let script = unshared("--net", two_ports);
+    let two_ports = "echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";
+    let script = beside_a_hub(two_ports, "tcp://*:16130");
     if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
         return skip("no network can be made here: this needs `unshare` and `ip`");
     }
-    let builder = Gateway::serve().only_hub("tcp://*:16130", "tcp://*:16103").after(&script);
-    let mut gateway = builder.connect("tcp://127.0.0.2:16130").connect("tcp://127.0.0.3:16130").start();
+    let builder = Gateway::serve().connect("tcp://127.0.0.2:16130").connect("tcp://127.0.0.3:16130");
+    let mut gateway = builder.after(&script).start();
     assert_ne!(gateway.wait_connected()["endpoint"], gateway.wait_connected()["endpoint"]);
 }
 
 #[test]
 fn a_hub_at_an_address_with_a_zone_is_dialled() {
-    let script = unshared("--net", "ip link set lo up && ip addr add fe80::1/64 dev lo nodad");
-    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
-        return skip("no link-local address can be made here: this needs `unshare` and `ip`");
-    }
     let [name, number] = ["lo", "1"].map(|zone| format!("tcp://[fe80::1%{zone}]:16130"));
     for (bound, dialled) in [(&name, &number), (&number, &name)] {
-        let builder = Gateway::serve().only_hub(bound, "tcp://127.0.0.1:*").connect(dialled).after(&script);
-        let connected = builder.start().wait_connected();
+        let script = beside_a_hub("ip addr add fe80::1/64 dev lo nodad", bound);
+        if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
+            return skip("no link-local address can be made here: this needs `unshare` and `ip`");
+        }
+        let connected = Gateway::serve().connect(dialled).after(&script).start().wait_connected();
         assert_eq!(connected["endpoint"], dialled.as_str());
     }
 }

@@ -154,6 +154,18 @@ fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
     });
 }
 
+#[test]
+fn a_socket_that_another_process_has_shut_down_ends_the_readiness() {
+    for shared in Shared::both() {
+        let mut gateway = Gateway::serve().inherit(&shared.listener).start_ready();
+        shared.listener.shutdown(std::net::Shutdown::Both).unwrap();
+        let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
+        assert!(reason.starts_with("another process has shut down fd:"), "{reason}");
+        gateway.disable();
+        gateway.terminate();
+    }
+}
+
 /// The clients had connected before the gateway was asked to stop. The gateway may not have accepted some of them yet.
 #[test]
 fn clients_that_have_connected_are_answered_while_the_gateway_stops() {
@@ -197,12 +209,20 @@ fn connections_are_limited() {
         let mut gateway = Gateway::serve().inherit(&shared.listener).arguments(limits).start();
         let mut last = shared.connect();
         last.exchange(&gateway.request(FINE)).assert_accepted();
+        let request = gateway.request(FINE).field("Expect", "100-continue");
+        last.send(request.head());
+        assert_eq!(last.response().status, 100);
         // The one that was accepted and waits is served when the last one has ended; the other one is nobody's yet.
         let waiting = [(); 2].map(|()| shared.connect());
         assert_eq!(gateway.stats()["connections"], 1);
         gateway.signal(Signal::TERM);
         gateway.wait_event("not-ready");
-        post_until_closed(&mut last, &gateway);
+        last.send(request.body());
+        let answer = last.response();
+        answer.assert_accepted();
+        if !answer.closes() {
+            post_until_closed(&mut last, &gateway);
+        }
         drop((last, waiting));
         assert!(gateway.expect_stopped() >= 2);
     }

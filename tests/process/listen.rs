@@ -1,10 +1,13 @@
 //! The command `listen`: a person can use what it prints.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
 
+use crate::support::full_pipe::{FullPipe, set_nonblocking};
+use crate::support::usage::peak_resident_kib;
 use crate::support::*;
 
 fn publisher() -> (zmq::Socket, String) {
@@ -79,6 +82,19 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
         let Transcript { stderr, .. } = Process::spawn(&mut listen(&endpoint, options)).finish(1);
         assert!(stderr.ends_with(&format!("error: 0 of {count} messages came within 0.2 s\n")), "{stderr}");
     }
+}
+
+/// Another process that shares the pipe has made it non-blocking. The pipe takes no line as a whole.
+#[test]
+fn a_stdout_that_does_not_block_gets_every_line() {
+    let (mut late, stdout) = FullPipe::new();
+    set_nonblocking(&stdout, true);
+    let (mut listen, publisher) = started(&["--count", "2"], |it| Process::spawn_printing_to(it, stdout));
+    let payload = format!("\"{}\"", "x".repeat(300_000));
+    (0..2).for_each(|_| publisher.send_multipart(["a", &payload], 0).unwrap());
+    let printed = late.read_until(|printed| printed.lines().count() == 2 && printed.ends_with('\n'));
+    assert!(printed == format!("a\t{payload}\n").repeat(2), "{} bytes", printed.len());
+    listen.finish(0);
 }
 
 /// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print`
@@ -219,6 +235,56 @@ fn listen_stops_although_its_reader_does_not_read() {
     assert_eq!(rustix::event::poll(&mut [readable], Some(&PATIENCE.try_into().unwrap())), Ok(1));
     listen.stop(Signal::TERM);
     drop(reader);
+}
+
+/// A pager that is paused, or a terminal after Ctrl-S, costs little memory and no message.
+#[test]
+fn listen_reads_no_more_than_it_may_hold_while_nobody_reads_what_it_prints() {
+    const MOST_POSTED: usize = 150;
+    let (_directory, [_, endpoint]) = hub_endpoints();
+    let bounds = ["--queue", "4", "--stall-timeout", "0"];
+    let gateway = Gateway::serve().arguments(bounds).bind(&endpoint).start_ready();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, &[]), writer);
+    listen.wait_log("waiting for messages");
+    let padding = "x".repeat(1_000_000);
+    // A message is refused while `listen` reads the ones before it, too.
+    let is_taken = |number: &usize| {
+        let body = format!(r#"{{"topic":"a","payload":{{"n":{number},"padding":"{padding}"}}}}"#);
+        let refused_at = Instant::now() + Duration::from_secs(1);
+        loop {
+            match gateway.post(&body).status {
+                200 => return true,
+                status => assert_eq!(status, 503),
+            }
+            if Instant::now() >= refused_at {
+                return false;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    };
+    let posted = (0..MOST_POSTED).take_while(is_taken).count();
+    let peak_kib = peak_resident_kib(listen.id());
+    println!("{posted} messages are taken, {peak_kib} KiB at most");
+    assert!(posted < MOST_POSTED && peak_kib < 64 * 1024, "{posted} messages are taken, {peak_kib} KiB");
+
+    let mut lines = BufReader::new(reader).lines();
+    for number in 0..posted {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.starts_with(&format!(r#"a	{{"n":{number},"#)), "message {number}: {}", &line[..20]);
+    }
+    listen.stop(Signal::INT);
+}
+
+/// One line stands for all of them, until a minute is over.
+#[test]
+fn listen_warns_once_of_messages_that_it_cannot_print() {
+    let (mut listen, publisher) = started(&["--count", "1"], Process::spawn);
+    (0..100).for_each(|_| publisher.send_multipart(["a", "b", "c"], 0).unwrap());
+    publisher.send_multipart(MESSAGE, 0).unwrap();
+    let Transcript { stderr, .. } = listen.finish(0);
+    assert_eq!(stderr.matches("ignored a message of 3 frames, since a message has two").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("frames").count(), 1, "{stderr}");
 }
 
 #[test]

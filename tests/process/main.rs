@@ -15,6 +15,7 @@
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `confined` | Does the gateway serve, and follow its files, in a container, without io_uring and without watches? |
 //! | `enable` | Do `enable` and `disable` say what was asked for, and change nothing else? |
+//! | `advice` | Does a person learn what to do where the system refuses something? |
 //! | `descriptors` | Is none left open, and is a start without enough of them or of threads refused with a sentence? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
@@ -38,6 +39,7 @@
 #![cfg(test)]
 
 mod adapter_states;
+mod advice;
 mod bus;
 mod confined;
 mod delivery;

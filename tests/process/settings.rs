@@ -1,13 +1,43 @@
 //! What `user_settings.py` means, and that the running gateway follows it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
 use rustix::process::geteuid;
 
+use crate::support::process::binary;
 use crate::support::settings_file::written_token;
 use crate::support::*;
 
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
     let target = format!("/api/message?token={token}");
     client.exchange(&Request::post(&target, FINE)).status
+}
+
+/// A path is bytes. The commands that `enable` prints can be pasted.
+#[test]
+fn a_settings_file_may_have_a_path_that_is_not_utf_8() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join(OsStr::from_bytes(b"a\xff'\xc3\xa9\\")).join("user_settings.py");
+    let with_settings = |command: &str| {
+        let mut with_settings = binary();
+        with_settings.arg(command).arg("--settings").arg(&settings);
+        with_settings
+    };
+    let printed = Process::spawn(&mut with_settings("enable")).finish(0).stdout;
+    let mut serve = with_settings("serve");
+    serve.args(["--listen", "127.0.0.1:0", "--io", io_mode(), "--bind"]);
+    let serve = serve.arg(format!("ipc://{}", directory.path().join("bus").display()));
+    let mut gateway = Process::spawn(serve);
+    let url = gateway.wait_event("listening")["url"].as_str().unwrap().replace("/api/message", "");
+    let send = printed.lines().find_map(|line| line.strip_prefix("adapter-gateway send")).unwrap();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("\"$0\" send --url '{url}'{send}")]).arg(binary().get_program());
+    Process::spawn(&mut shell).finish(0);
+    Process::spawn(&mut with_settings("disable")).finish(0);
+    gateway.wait_event("disabled");
+    gateway.stop(Signal::TERM);
 }
 
 #[test]

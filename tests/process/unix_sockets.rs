@@ -54,3 +54,16 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
     assert!(!path.exists());
     gateway.terminate();
 }
+
+#[test]
+fn settings_that_switch_off_are_told_when_every_socket_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: usize| format!("unix:{}/{number}", directory.path().display());
+    let places: Vec<_> = (0..100).flat_map(|number| ["--listen".to_owned(), place(number)]).collect();
+    let mut gateway = Gateway::serve().arguments(places.iter().map(String::as_str)).start();
+    gateway.disable();
+    gateway.wait_settings("reloaded");
+    let left = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(left, 0, "sockets are left");
+    gateway.terminate();
+}

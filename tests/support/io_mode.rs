@@ -31,12 +31,12 @@ pub(crate) fn io_mode() -> &'static str {
     *MODE
 }
 
-/// Asks the kernel for a ring as a worker sets it up, without the gateway's own code. Uses a thread of its own, because
+/// Makes a ring as a worker does and enters it, without the gateway's own code. Uses a thread of its own, because
 /// the end of a ring interrupts the system calls of the thread that made it.
 fn probe_io_uring() -> std::io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
-        ring.setup_single_issuer().setup_coop_taskrun().build(256).map(drop)
+        ring.setup_single_issuer().setup_coop_taskrun().build(256)?.submit().map(drop)
     };
     std::thread::spawn(probe).join().unwrap()
 }

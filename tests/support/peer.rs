@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -156,6 +156,13 @@ impl RawPeer {
         self.socket.write_all(bytes).unwrap();
     }
 
+    /// Sends these bytes and nothing more, and waits until the other side ends the connection, too.
+    pub(crate) fn leave_after(mut self, bytes: &[u8]) {
+        self.send_all(bytes);
+        self.socket.shutdown(Shutdown::Write).unwrap();
+        self.read_to_end();
+    }
+
     pub(crate) fn send_with_descriptor(&mut self, bytes: &[u8]) {
         let descriptors = [self.socket.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -229,6 +236,11 @@ impl RawPeer {
     pub(crate) fn receive_message(&mut self) -> [Vec<u8>; 2] {
         let mut frames = std::iter::repeat_with(|| self.receive()).filter(|frame| frame.flags & COMMAND == 0);
         [(); 2].map(|()| frames.next().unwrap().body)
+    }
+
+    /// Returns the body of the next frame, of whatever kind.
+    pub(crate) fn receive_body(&mut self) -> Vec<u8> {
+        self.receive().body
     }
 
     fn receive(&mut self) -> Frame {

@@ -65,6 +65,14 @@ pub(crate) fn unshared(namespaces: &str, script: &str) -> String {
     format!("exec unshare --user --map-root-user {namespaces} sh -c '{script} && exec \"$@\"' sh \"$@\"")
 }
 
+/// Returns a script in new namespaces of the network, which begins with this one and starts a hub there. The hub runs for
+/// as long as what follows.
+pub(crate) fn beside_a_hub(script: &str, publishers: &str) -> String {
+    let sides = format!("--hub-publishers \"{publishers}\" --hub-subscribers tcp://127.0.0.1:16103");
+    let hub = format!("\"$1\" serve --hub {sides} --settings /nowhere --watch-parent >/dev/null 2>&1");
+    unshared("--net", &format!("ip link set lo up && {script} && {{ {hub} & }}"))
+}
+
 /// A system call that the kernel refuses: always, or where an argument, given by its place, is at least so large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {

@@ -1,9 +1,10 @@
 //! The connections of `tests/data`: `FOLDER/NAME.http` holds the bytes that a client sends. What is under `## NAME` in
 //! `FOLDER.expect` is the rule, the limits and the outcome.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::compare::assert_same_set;
 
 /// The folders of connections that are accepted and of those that are refused.
 pub(crate) const FOLDERS: [&str; 2] = ["accept", "reject"];
@@ -30,17 +31,20 @@ impl Recorded {
         let mut files: Vec<_> = files.map(|file| file.trim_end_matches(".http").to_owned()).collect();
         files.sort();
         let named: Vec<_> = cases.iter().map(|it| it.name.clone()).collect();
-        assert_eq!(files, named, "{folder}.expect has other names: begin with `## NAME`, and then `# ` and a rule");
+        let what = format!("tests/data/{folder}.expect: begin with `## NAME`, and then a line with `# ` and the rule");
+        assert_same_set(what, &named, &files);
+        assert!(named.is_sorted(), "tests/data/{folder}.expect has its names in another order than the alphabet's");
         cases
     }
 
-    fn read(folder: &str, text: &str) -> Self {
-        let (name, text) = text.trim_end().split_once('\n').unwrap_or((text, ""));
+    pub(crate) fn read(folder: &str, text: &str) -> Self {
+        let text = format!("{}\n", text.trim_end());
+        let (name, text) = text.split_once('\n').unwrap();
         let lines = text.split_inclusive('\n').take_while(|line| line.starts_with("# ") || line.starts_with("with "));
         let (preamble, outcome) = text.split_at(lines.map(str::len).sum());
         assert!(preamble.starts_with("# "), "{folder}.expect names no rule for {name}");
         let bytes = fs::read(path(&format!("{folder}/{name}.http"))).unwrap();
-        Self { name: name.to_owned(), bytes, preamble: preamble.to_owned(), outcome: format!("{outcome}\n") }
+        Self { name: name.to_owned(), bytes, preamble: preamble.to_owned(), outcome: outcome.to_owned() }
     }
 
     /// Returns the limits that differ from the defaults: the name and the value of each.
@@ -49,12 +53,12 @@ impl Recorded {
         limits.map(|limit| limit.split_once(' ').unwrap_or((limit, "")))
     }
 
+    pub(crate) fn text(&self) -> String {
+        format!("## {}\n{}{}", self.name, self.preamble, self.outcome)
+    }
+
     pub(crate) fn write(folder: &str, connections: &[Self]) {
-        let mut texts = String::new();
-        for Self { name, preamble, outcome, .. } in connections {
-            let between = if texts.is_empty() { "" } else { "\n" };
-            write!(texts, "{between}## {name}\n{preamble}{outcome}").unwrap();
-        }
-        fs::write(path(&format!("{folder}.expect")), texts).unwrap();
+        let texts: Vec<_> = connections.iter().map(Self::text).collect();
+        fs::write(path(&format!("{folder}.expect")), texts.join("\n")).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! What the clients do: a random plan, and a connection in memory to follow it on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -92,13 +92,20 @@ fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
 pub(crate) struct End {
     pub(crate) socket: Rc<Socket>,
     session: Option<RefCell<TlsClient>>,
+    /// How long the client waits before it begins the handshake, and before it completes it.
+    pauses: [Duration; 2],
+    sent: Cell<usize>,
 }
 
 impl End {
     /// Where TLS is spoken, some clients speak http.
     pub(crate) fn new(socket: Rc<Socket>, world: &World, random: &mut Random) -> Self {
         let session = (world.limits.is_tls && random.permille(900)).then(|| RefCell::new(tls::session()));
-        Self { socket, session }
+        let longest_ms = random.pick(&[0, 0, 20, 500]);
+        let pauses =
+            [(); 2].map(|()| if session.is_some() { pause(world, longest_ms, random) } else { Duration::ZERO });
+        socket.ledger.borrow_mut().is_secure = session.is_some();
+        Self { socket, session, pauses, sent: Cell::new(0) }
     }
 }
 
@@ -110,7 +117,11 @@ impl ClientEnd for End {
     /// Sends records in two parts, with a pause between them.
     async fn send(&self, bytes: &[u8]) -> bool {
         let Some(session) = &self.session else { return self.socket.send(bytes).await };
+        if !self.is_ready() {
+            sleep(self.pauses[0]).await;
+        }
         let records = session.borrow_mut().write(bytes).unwrap();
+        self.sent.set(self.sent.get() + records.len());
         let (first, second) = records.split_at(records.len() / 3);
         if !self.socket.send(first).await {
             return false;
@@ -123,10 +134,18 @@ impl ClientEnd for End {
         let (mut bytes, mut plaintext) = (Vec::new(), Vec::new());
         let received = self.socket.receive(most, &mut bytes).await;
         if let Some(session) = &self.session {
+            let was_ready = self.is_ready();
+            if !was_ready {
+                sleep(self.pauses[1]).await;
+            }
             let read = session.borrow_mut().read(&bytes, &mut plaintext);
             check!(self.socket.life, read.is_ok(), "the gateway speaks no TLS");
             self.socket.ledger.borrow_mut().take_answers(&plaintext);
             let records = session.borrow_mut().records().unwrap();
+            if !was_ready && self.is_ready() {
+                self.sent.set(self.sent.get() + records.len());
+                self.socket.ledger.borrow_mut().handshake_end = Some(self.sent.get());
+            }
             self.socket.send(&records).await;
         }
         received
@@ -138,6 +157,7 @@ impl ClientEnd for End {
     }
 
     async fn end(&self) {
+        self.socket.ledger.borrow_mut().is_end_sent = true;
         if let Some(session) = &self.session {
             let records = session.borrow_mut().close().unwrap();
             self.socket.send(&records).await;
@@ -146,10 +166,12 @@ impl ClientEnd for End {
     }
 
     fn close(&self) {
+        self.socket.ledger.borrow_mut().is_end_sent = true;
         self.socket.close();
     }
 
     fn reset(&self) {
+        self.socket.ledger.borrow_mut().is_end_sent = true;
         self.socket.reset();
     }
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use adapter_gateway::http::Context;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::problem::Status;
-use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening, ListeningSocket};
 use adapter_gateway::server::shared::{Mode, Opened, Shared, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
+use adapter_gateway::terms::limits::Timeouts;
 use adapter_gateway::terms::token::Token;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -65,13 +65,13 @@ fn limits(random: &mut Random) -> Limits {
     Limits {
         timeouts,
         workers: random.within(1..4),
-        connections: random.pick(&[1, 3, 20, 1_000]),
+        connections: random.pick(&[1, 3, 20, 20, 1_000]),
         descriptors: random.pick(&[2, 10, 1_000, 1_000]),
         buffered_bytes: random.pick(&[10_000, 250_000, 64 << 20, 64 << 20]),
         queue_messages: random.pick(&[1, 4, 1_000, 1_000].map(|messages| NonZero::new(messages).unwrap())),
         queue_bytes: random.pick(&[1_000, 200_000, 64 << 20, 64 << 20]),
         fault_ppm: random.pick(&[0, 0, 300, 5_000]),
-        is_tls: random.permille(30),
+        is_tls: random.permille(60),
     }
 }
 
@@ -140,6 +140,7 @@ impl Gateway {
         while Instant::now() < end {
             sleep(random.pause_ms(1..longest_pause_ms + 1)).await;
             self.world.check_memory();
+            self.world.ledgers.borrow().iter().for_each(|ledger| ledger.borrow().check_place());
             match random.below(100) {
                 0..20 => self.open(random),
                 20..30 => self.close(random).await,

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use adapter_gateway::tls::session::Acceptor;
-use adapter_gateway::tls::source::CertificateSource;
+use adapter_gateway::tls::source::{CertificateSource, Occasion};
 use rustls::client::Resumption;
 use rustls::{ALL_VERSIONS, ClientConfig};
 
@@ -19,7 +19,7 @@ static SHARED: LazyLock<(Arc<Acceptor>, Arc<ClientConfig>)> = LazyLock::new(|| {
     let source = CertificateSource::Files { certificate: files.certificate.clone(), key: files.key.clone() };
     let mut client = trusting([pair.leaf()], ALL_VERSIONS);
     client.resumption = Resumption::disabled();
-    let identity = source.load(SystemTime::now()).unwrap().identity;
+    let identity = source.load(SystemTime::now(), Occasion::Start).unwrap().identity;
     (Arc::new(Acceptor::new(identity).unwrap()), Arc::new(client))
 });
 

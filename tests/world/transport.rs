@@ -26,8 +26,9 @@ const CONNECTION_ERRORS: [Errno; 4] = [Errno::CONNABORTED, Errno::HOSTUNREACH, E
 const LISTENER_ERRORS: [Errno; 6] =
     [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM];
 
-/// How long nothing is accepted then.
+/// How long nothing is accepted then, and where a connection gives its descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const GIVING_WAY_PAUSE: Duration = Duration::from_millis(1);
 
 pub(crate) struct Simulated {
     runtime: tokio::runtime::Runtime,
@@ -54,15 +55,16 @@ impl TransportListener for SimulatedListener {
         let port = std::net::TcpListener::from(socket).local_addr()?.port();
         let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
         world.listeners.set(world.listeners.get() + 1);
-        Ok(Self { backlog, failed: Cell::default(), is_over: Cell::default() })
+        let (failed, is_over, is_accepting) = Default::default();
+        Ok(Self { backlog, failed, is_over, is_accepting })
     }
 
     async fn acceptable(&self) -> io::Result<()> {
         let world = World::current();
         check!(0, !self.is_over.get(), "accept on a socket that was shut down");
-        if let Some((failed_at, wanted)) = self.failed.take() {
+        if let Some((failed_at, [least, most])) = self.failed.take() {
             let pause = failed_at.elapsed();
-            check!(0, (wanted..=wanted + SLACK).contains(&pause), "a pause of {pause:?} in accepting, not {wanted:?}");
+            check!(0, (least..=most + SLACK).contains(&pause), "a pause of {pause:?} in accepting, not up to {most:?}");
         }
         world.call();
         poll_fn(|context| {
@@ -75,9 +77,16 @@ impl TransportListener for SimulatedListener {
         .await
     }
 
+    fn is_acceptable(&self) -> bool {
+        let is_acceptable = self.backlog.is_closed.get() || !self.backlog.is_empty();
+        self.is_accepting(is_acceptable);
+        is_acceptable
+    }
+
     /// The workers take descriptors. The one that is returned stands for the connection.
     fn accept(&self) -> io::Result<OwnedFd> {
         let world = World::current();
+        self.is_accepting(false);
         if let Some(error) = self.fault(&world) {
             note!(0, "accept", "{error:?}");
             return Err(error.into());
@@ -128,9 +137,11 @@ impl Backlog {
 
 pub(crate) struct SimulatedListener {
     backlog: Rc<Backlog>,
-    /// When accepting has failed, and how long nothing is to be accepted then.
-    failed: Cell<Option<(Instant, Duration)>>,
+    /// When accepting has failed, and how long nothing is to be accepted then, at least and at most.
+    failed: Cell<Option<(Instant, [Duration; 2])>>,
     is_over: Cell<bool>,
+    /// Whether somebody waits in the backlog for a place.
+    is_accepting: Cell<bool>,
 }
 
 impl SimulatedListener {
@@ -140,23 +151,36 @@ impl SimulatedListener {
             return Some(Errno::INVAL);
         }
         let mut random = world.random.borrow_mut();
-        let (error, pause) = if world.streams.get() >= world.limits.descriptors {
-            (Errno::MFILE, ACCEPT_PAUSE)
+        let (error, mut pause) = if world.streams.get() >= world.limits.descriptors {
+            (Errno::MFILE, [GIVING_WAY_PAUSE, ACCEPT_PAUSE])
         } else if random.below(1_000_000) >= 10 * world.limits.fault_ppm {
             return None;
         } else if random.permille(500) {
-            (random.pick(&CONNECTION_ERRORS), Duration::ZERO)
+            (random.pick(&CONNECTION_ERRORS), [Duration::ZERO; 2])
         } else {
-            (random.pick(&LISTENER_ERRORS), ACCEPT_PAUSE)
+            (random.pick(&LISTENER_ERRORS), [ACCEPT_PAUSE; 2])
         };
+        if matches!(error, Errno::MFILE | Errno::NFILE) {
+            world.lacked_descriptors_at.set(Some(World::now()));
+            // A connection may have given its own.
+            pause = [GIVING_WAY_PAUSE, ACCEPT_PAUSE];
+        }
         self.failed.set(Some((Instant::now(), pause)));
         Some(error)
+    }
+
+    /// Notes whether a connection waits for a place, until the worker tries to accept it.
+    fn is_accepting(&self, is_accepting: bool) {
+        if self.is_accepting.replace(is_accepting) != is_accepting {
+            World::current().set_waiting_for_places(is_accepting);
+        }
     }
 }
 
 impl Drop for SimulatedListener {
     fn drop(&mut self) {
         let world = World::current();
+        self.is_accepting(false);
         world.listeners.set(world.listeners.get() - 1);
         let is_open = world.moment().token.is_some() && world.drain_deadline.get().is_none();
         let may_end = !is_open || self.backlog.is_closed.get() || world.is_silent.get();

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::http::timing::Timeouts;
 use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::sync::budget::Budget;
 use adapter_gateway::terms::limits;
+use adapter_gateway::terms::limits::Timeouts;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
@@ -94,6 +94,12 @@ pub(crate) struct World {
     /// Streams and listeners that the workers hold.
     pub(crate) streams: Cell<usize>,
     pub(crate) listeners: Cell<usize>,
+    /// Listeners at which connections wait for places, since when that is so, and when it was so last.
+    waiting_for_places: Cell<usize>,
+    pub(crate) short_since: Cell<Option<Duration>>,
+    short_until: Cell<Duration>,
+    /// When a connection was not accepted for lack of descriptors.
+    pub(crate) lacked_descriptors_at: Cell<Option<Duration>>,
     /// Notified when an answer says that a message was accepted.
     pub(crate) accepted: Notify,
     calls: Cell<u64>,
@@ -134,6 +140,10 @@ impl World {
             ledgers: RefCell::default(),
             streams: Cell::default(),
             listeners: Cell::default(),
+            waiting_for_places: Cell::default(),
+            short_since: Cell::default(),
+            short_until: Cell::default(),
+            lacked_descriptors_at: Cell::default(),
             accepted: Notify::new(),
             calls: Cell::default(),
             is_silent: Cell::default(),
@@ -186,6 +196,26 @@ impl World {
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
         let counters = self.bus.inbox.counters().queue;
         counters.depth >= self.limits.queue_messages.get() as u64 || counters.bytes + bytes > self.limits.queue_bytes
+    }
+
+    pub(crate) fn set_waiting_for_places(&self, is_waiting: bool) {
+        let (before, now) = (self.waiting_for_places.get(), Self::now());
+        self.waiting_for_places.set(if is_waiting { before + 1 } else { before - 1 });
+        match self.waiting_for_places.get() {
+            0 => {
+                self.short_since.set(None);
+                self.short_until.set(now);
+            }
+            _ => self.short_since.set(self.short_since.get().or(Some(now))),
+        }
+    }
+
+    /// Returns whether a connection may give its place or its descriptor to a new one now.
+    pub(crate) fn is_short_of_places(&self) -> bool {
+        let is_now = |at: Duration| at > Duration::ZERO && Self::now() <= at + SLACK;
+        self.short_since.get().is_some()
+            || is_now(self.short_until.get())
+            || self.lacked_descriptors_at.get().is_some_and(is_now)
     }
 
     pub(crate) fn call(&self) {

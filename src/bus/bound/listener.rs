@@ -12,19 +12,19 @@ use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use socket2::Socket;
 
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
-use crate::bus::endpoint::{Endpoint, Location, keepalive};
+use crate::bus::endpoint::{Endpoint, Location};
+use crate::bus::liveness::keepalive;
 use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::host;
 use crate::sys::retry::is_of_connection;
 use crate::sys::tcp_listener;
 use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::{PeerTerm, SocketRole};
+use crate::zmtp::SocketRole;
 
 /// All peers may come back at once, and over TCP, one that finds no room waits for a second and more.
 const BACKLOG: i32 = 1_024;
 /// Bytes that the kernel holds for a TCP peer and has not sent yet, whose age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
-const LAST_IPC_NUMBER: u32 = 100;
 /// The pause in accepting after a peer was refused, since that comes back at once.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 /// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
@@ -71,21 +71,8 @@ impl Listeners {
         Ok(Self { all: listeners, spare: spare(), accepts_from: Some(Duration::ZERO) })
     }
 
-    /// Returns the listener with this token for the poller. Peers have greater ones.
-    pub(super) fn with_token(&mut self, token: u64) -> Option<&mut Listener> {
-        self.all.get_mut(usize::try_from(token - FIRST_TOKEN).ok()?)
-    }
-
-    pub(super) fn may_accept(&self, now: Duration) -> bool {
-        self.is_accepting(now) && self.all.iter().any(|listener| listener.may_accept)
-    }
-
-    fn is_accepting(&self, now: Duration) -> bool {
+    pub(super) fn is_accepting(&self, now: Duration) -> bool {
         self.accepts_from.is_some_and(|from| from <= now)
-    }
-
-    pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
-        self.accepts_from.filter(|from| *from >= now)
     }
 
     /// Accepts a connection if there is one. After an error for lack of a descriptor, a connection was ended.
@@ -111,15 +98,6 @@ impl Listeners {
             }
         }
         Ok(None)
-    }
-
-    /// Says where a socket of this type may connect instead of at this listener. Those of the hub are the last.
-    pub(super) fn where_fits(&self, socket_type: &PeerTerm, refused_at: &Listener) -> String {
-        let role = SocketRole::of_type(socket_type);
-        match self.all.iter().rev().find(|listener| Some(listener.peers) == role) {
-            Some(listener) => format!("{} connect to {}", listener.peers, listener.endpoint),
-            None => format!("only {} connect there", refused_at.peers),
-        }
     }
 }
 
@@ -174,19 +152,20 @@ fn open_ipc(name: &str) -> io::Result<UnixListener> {
     match name.strip_prefix('@') {
         Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),
         Some(name) => UnixListener::open_abstract(name.as_bytes(), BACKLOG),
-        None if name == "*" => open_any_ipc(),
-        None => UnixListener::open(Path::new(name), BACKLOG),
-    }
-}
-
-fn open_any_ipc() -> io::Result<UnixListener> {
-    let (directory, process) = (std::env::temp_dir(), std::process::id());
-    let mut number = 0;
-    loop {
-        match UnixListener::open(&directory.join(format!("adapter-gateway-{process}-{number}")), BACKLOG) {
-            Err(_) if number < LAST_IPC_NUMBER => number += 1,
-            opened => return opened,
+        None if name == "*" => {
+            let (directory, process) = (std::env::temp_dir(), std::process::id());
+            let path = |number| directory.join(format!("adapter-gateway-{process}-{number}"));
+            let open = |number| UnixListener::open(&path(number), BACKLOG);
+            let opened = (1..=100).fold(open(0), |opened, number| opened.or_else(|_| open(number)));
+            opened.map_err(|error| {
+                let place = directory.display();
+                io::Error::new(
+                    error.kind(),
+                    format!("no socket can be made in {place}: {error}; TMPDIR names another place"),
+                )
+            })
         }
+        None => UnixListener::open(Path::new(name), BACKLOG),
     }
 }
 

@@ -4,23 +4,29 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
-use super::listener::Accepted;
 use crate::bus::ffi;
-use crate::zmtp::{Exchange, PeerSession};
+use crate::bus::liveness::has_vanished;
+use crate::zmtp::{Exchange, Heartbeat, PeerSession};
+
+/// What is read of a publisher at once, in bytes.
+pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const LEAST_READ_BYTES: usize = 512;
 
 /// The number of a peer, which is its token for the poller too. No later peer has it, so that what the poller reports
 /// of a peer is not taken for one of another that has got the same descriptor.
 pub(super) type PeerId = u64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Phase {
     Handshake,
+    /// A subscriber at this place.
     Subscriber(u8),
-    Publisher,
+    Publisher(Heartbeat),
     /// It gets nothing more, and what it sends is dropped until it ends the connection. Without this, the kernel would
     /// reset the connection if it had sent something, and the peer would lose what it had not read.
     Closing,
@@ -34,7 +40,9 @@ pub(super) struct Peer {
     pub(super) address: Option<SocketAddr>,
     pub(super) listener: usize,
     pub(super) phase: Phase,
-    /// What it may say next. It is not there while the peer is read.
+    /// When its handshake must have ended or, while it is closing, its connection.
+    pub(super) until: Option<Duration>,
+    /// What it may say next. It is not there while the peer is read, and once it is closing.
     pub(super) session: Option<PeerSession>,
     /// The rest of our greeting, and commands that are to be written between two messages.
     pub(super) commands: Vec<u8>,
@@ -43,22 +51,36 @@ pub(super) struct Peer {
     pub(super) is_writable: bool,
     /// The peer has ended the connection, or the system has, behind what it has sent.
     pub(super) has_ended: bool,
+    /// How much of a publisher is read at once.
+    pub(super) read_bytes: usize,
+    /// What had come when the bus began to stop, and is not read yet, in bytes.
+    pub(super) left_at_stop: usize,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, (socket, address): Accepted, listener: usize, session: PeerSession) -> Self {
-        Self {
-            id,
-            socket,
-            address,
-            listener,
-            phase: Phase::Handshake,
-            session: Some(session),
-            commands: Vec::new(),
-            is_queued: false,
-            is_writable: true,
-            has_ended: false,
+    /// Returns how many bytes of a publisher are read at most once the bus stops: what had come then, and what ends a
+    /// message that has begun. All of one that has ended is read.
+    pub(super) fn wanted_at_stop(&self) -> usize {
+        match &self.session {
+            _ if self.has_ended => usize::MAX,
+            Some(session) if self.left_at_stop == 0 => session.missing_bytes(),
+            _ => self.left_at_stop,
         }
+    }
+
+    /// Lets the next read of a publisher cost `share_bytes`, where this one has cost so much. What follows may be of
+    /// another kind, so the next one is at most twice as long.
+    pub(super) fn adapt_read(&mut self, read_bytes: usize, cost_bytes: usize, share_bytes: usize) {
+        if read_bytes > 0 {
+            let fitting = share_bytes.saturating_mul(read_bytes) / cost_bytes.max(1);
+            self.read_bytes = fitting.min(2 * self.read_bytes).clamp(LEAST_READ_BYTES, READ_BUFFER_BYTES);
+        }
+    }
+
+    /// Returns whether its machine has vanished.
+    pub(super) fn has_vanished(&self) -> bool {
+        let is_watched = self.until.is_none() && self.address.is_some() && !self.has_ended;
+        is_watched && has_vanished(self.socket.as_fd())
     }
 
     /// Reads what has arrived: nothing at the end of the connection. After an error but [`Errno::AGAIN`], it has ended.
@@ -78,7 +100,7 @@ impl Peer {
     }
 
     /// Writes the commands that wait, between two messages, if there is room, and the peer's major version is known.
-    pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
+    pub(super) fn write_commands(&mut self, exchange: &Exchange) -> Result<(), Errno> {
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
         let awaits_version = || self.session.as_ref().is_some_and(|session| !session.has_major_version());
@@ -89,7 +111,6 @@ impl Peer {
         let written = self.write([&commands, &[]])?;
         commands.drain(..written.min(commands.len()));
         self.commands = commands;
-        place.into_iter().for_each(|place| exchange.command_written(place, written));
         Ok(())
     }
 
@@ -102,20 +123,16 @@ impl Peer {
         }
         let referenced = exchange.batch(place, !self.commands.is_empty(), buffer);
         let written = self.write([buffer, referenced])?;
-        if exchange.written(place, written) {
-            exchange.acknowledged(place, self.unacknowledged_bytes());
-        }
+        exchange.written(place, written, || self.unacknowledged_bytes());
         // Nothing else may happen after the end of the message that they have waited for.
         self.write_commands(exchange)?;
         Ok(self.is_writable && exchange.waiting_at(place) > 0)
     }
 
-    /// Writes nothing more to the peer. What the kernel has, the peer still gets.
-    pub(super) fn close(&mut self) {
-        self.phase = Phase::Closing;
-        self.commands.clear();
+    /// Ends the connection in one direction or in both. What has been sent before is still read.
+    pub(super) fn shut_down(&self, how: Shutdown) {
         // The only error is that the connection has ended.
-        let _ = shutdown(&self.socket, Shutdown::Write);
+        let _ = shutdown(&self.socket, how);
     }
 
     /// Returns how many of the bytes written the other side has not acknowledged or, over ipc, not read.

@@ -8,19 +8,22 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use super::listener::Listeners;
+use super::listener::{Listener, Listeners};
+use super::peer::{Peer, Phase};
 use crate::bus::endpoint::Endpoint;
+use crate::bus::liveness::HAS_VANISHED;
 use crate::sync::counting::Tally;
 use crate::sys::log::{LineLimit, warning};
-use crate::zmtp::{PeerFault, SocketRole};
+use crate::zmtp::{Exchange, PeerFault, SocketRole};
 
 /// Peers of bound endpoints that were beyond a bound, and what they have sent beyond one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PeerCounters {
-    /// Connections that ended because there was no place for them, and failed attempts to accept one.
+    /// Connections that ended in their handshake because there was no place for them, or they did not fit, and failed
+    /// attempts to accept one.
     pub refused: Tally,
-    /// Peers past their handshake that were disconnected because they broke the protocol, or sent a long message too
-    /// slowly while others waited.
+    /// Peers past their handshake that were disconnected because they broke the protocol, sent a long message too slowly
+    /// while others waited, or had vanished.
     pub disconnected: Tally,
     /// Subscribers that were disconnected because they held others up for longer than the stall timeout.
     pub stalled: Tally,
@@ -60,11 +63,13 @@ pub(super) enum Excess {
     Place,
     Handshakes,
     Stranger(PeerFault),
+    /// It has ended the connection behind our `READY`. A socket of libzmq does so where our socket type does not fit.
+    Unfit,
     BrokenProtocol(PeerFault),
     SlowMessage,
+    Vanished,
     Subscription,
-    /// A message of a peer of this role.
-    Message(SocketRole),
+    Message,
 }
 
 /// Of several that say the same, one line is logged for each listener.
@@ -88,38 +93,58 @@ impl PeerReports {
         (listeners, at): (&Listeners, usize),
         now: Duration,
     ) -> bool {
+        let Some(Listener { endpoint: here, peers: side, .. }) = listeners.all.get(at) else { return false };
         let PeerCounters { refused, disconnected, subscriptions_refused, messages_dropped, .. } = &*self.counters;
+        let (dropped, broken_rule) = match side {
+            SocketRole::Publishes => (&self.hub_counters.dropped, "is not a topic and a payload within the bounds"),
+            SocketRole::Subscribes => (messages_dropped, "may only subscribe"),
+        };
         let (counter, fault, does) = match excess {
-            Excess::Accept(_) => (Some(refused), None, "cannot accept"),
-            Excess::Place | Excess::Handshakes => (Some(refused), None, "refuses"),
-            Excess::Stranger(fault) => (None, Some(fault), "refuses"),
-            Excess::BrokenProtocol(fault) => (Some(disconnected), Some(fault), "disconnects"),
-            Excess::SlowMessage => (Some(disconnected), None, "disconnects"),
-            Excess::Subscription => (Some(subscriptions_refused), None, "ignores a subscription of"),
-            Excess::Message(SocketRole::Publishes) => (Some(&self.hub_counters.dropped), None, "drops a message of"),
-            Excess::Message(SocketRole::Subscribes) => (Some(messages_dropped), None, "drops a message of"),
+            Excess::Accept(_) => (refused, None, "cannot accept"),
+            Excess::Place | Excess::Handshakes | Excess::Unfit => (refused, None, "refuses"),
+            Excess::Stranger(fault) => (refused, Some(fault), "refuses"),
+            Excess::BrokenProtocol(fault) => (disconnected, Some(fault), "disconnects"),
+            Excess::SlowMessage | Excess::Vanished => (disconnected, None, "disconnects"),
+            Excess::Subscription => (subscriptions_refused, None, "ignores a subscription of"),
+            Excess::Message => (dropped, None, "drops a message of"),
         };
-        counter.into_iter().for_each(|counter| counter.add(1));
+        counter.add(1);
         let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
-        let is_due = self.logged.entry(key).or_insert_with(LineLimit::new).passes(now);
-        let Some(listener) = listeners.all.get(at).filter(|_| is_due) else { return false };
-        let here = &listener.endpoint;
-        let why = match excess {
-            Excess::Accept(error) => format!(": {error}"),
-            Excess::Place => ": all places for its peers are taken".into(),
-            Excess::Handshakes => ", the oldest of too many connections in their handshake".into(),
-            Excess::Stranger(PeerFault::SocketType(kind)) => {
-                let (side, hint) = (listener.peers, listeners.where_fits(kind, listener));
-                warning(format_args!("the bus {does} {who}: a {kind} socket at the {side}' side {here}; {hint}"));
-                return true;
-            }
-            Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(", which {fault}"),
-            Excess::SlowMessage => ", which sends a long message slower than 128 kB/s while others wait".into(),
-            Excess::Subscription => ", which is beyond its bounds".into(),
-            Excess::Message(SocketRole::Publishes) => ", which is not a topic and a payload within the bounds".into(),
-            Excess::Message(SocketRole::Subscribes) => ", which may only subscribe".into(),
+        if !self.logged.entry(key).or_insert_with(LineLimit::new).passes(now) {
+            return false;
+        }
+        // The listeners of the hub are the last ones.
+        let hint = |role| match listeners.all.iter().rev().find(|listener| Some(listener.peers) == role) {
+            Some(fitting) => format!("{} connect to {}", fitting.peers, fitting.endpoint),
+            None => format!("only {side} connect there"),
         };
-        warning(format_args!("the bus {does} {who} at {here}{why}"));
+        let why = match excess {
+            Excess::Accept(error) => format!(" at {here}: {error}"),
+            Excess::Place => format!(" at {here}: all places for its peers are taken"),
+            Excess::Handshakes => format!(" at {here}, one of too many connections in their handshake"),
+            Excess::Stranger(PeerFault::SocketType(kind)) => {
+                format!(": a {kind} socket at the {side}' side {here}; {}", hint(SocketRole::of_type(kind)))
+            }
+            Excess::Unfit => {
+                let left = "it has left as a socket does whose type does not fit";
+                format!(" at the {side}' side {here}: {left}; {}", hint(Some(side.other())))
+            }
+            Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(" at {here}, which {fault}"),
+            Excess::SlowMessage => format!(" at {here}, whose long message has not come in time while others wait"),
+            Excess::Vanished => format!(" at {here}, which {HAS_VANISHED}"),
+            Excess::Subscription => format!(" at {here}, which is beyond its bounds"),
+            Excess::Message => format!(" at {here}, which {broken_rule}"),
+        };
+        warning(format_args!("the bus {does} {who}{why}"));
         true
+    }
+
+    /// Reports to the program that a peer is disconnected, if that is a subscriber.
+    pub(super) fn report_lost(&mut self, peer: &Peer, reason: String, listeners: &Listeners, exchange: &mut Exchange) {
+        let Some(listener) = listeners.all.get(peer.listener) else { return };
+        let Phase::Subscriber(place) = peer.phase else { return };
+        let lost_messages = exchange.lost(place, peer.unacknowledged_bytes());
+        let (endpoint, peer) = (listener.endpoint.clone(), peer.to_string());
+        self.lost.push(LostSubscriber { endpoint, peer, reason, lost_messages });
     }
 }

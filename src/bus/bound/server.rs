@@ -1,68 +1,77 @@
-//! The peers of bound endpoints, and a turn of the loop for them, which works for each only so much, in rotation.
+//! A turn of the loop for the peers of bound endpoints, which works for each only so much, in rotation.
 
 mod inbound;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
+use rustix::net::Shutdown;
+
 use super::Places;
 use super::listener::{Accepted, Listeners, REFUSED_PAUSE};
-use super::peer::{Peer, PeerId, Phase};
-use super::reports::{Excess, LostSubscriber, PeerReports};
+use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Phase, READ_BUFFER_BYTES};
+use super::peers::Peers;
+use super::reports::{Excess, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
+use crate::bus::liveness::{HAS_VANISHED, LOOK_PAUSE};
 use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
 use crate::sys::log::{log, warning};
 use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
-    Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole,
+    Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole, put_pong,
 };
 
 /// Connections that are accepted from one listener in a turn.
 const ACCEPTED_AT_ONCE: usize = 16;
 
-/// Bytes that are read from a publisher at once, and at most from any peer.
-const READ_BUFFER_BYTES: usize = 64 * 1024;
-
 /// The time for a handshake. It is one round trip.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The pause between two looks who is not read and gets a `PONG`.
+const PONGS_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a peer that gets nothing more is waited for.
 const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long the oldest message must have waited for a subscriber that is listed as late.
-const LATE_AFTER: Duration = Duration::from_secs(1);
+/// How long publishers have been silent when nothing that they had sent at the stop is on its way any more.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long publishers that go on are read at the stop.
+const LAST_READS: Duration = Duration::from_millis(300);
 
-/// Late subscribers that are listed, at most.
-const LOGGED_LATE: usize = 20;
+/// What is read of publishers.
+#[derive(Clone, Copy, Debug, Default)]
+enum Intake {
+    /// All that they send.
+    #[default]
+    All,
+    /// The bus stops: all that they send until they have been quiet, or until the second time at most.
+    Last { quiet_at: Duration, until: Duration },
+    /// What had come when the bus began to stop, and what ends a message that has begun.
+    Rest,
+}
 
 #[derive(Default)]
 pub(in crate::bus) struct Server {
     listeners: Listeners,
-    peers: BTreeMap<PeerId, Peer>,
+    peers: Peers,
     next_id: PeerId,
     pub(in crate::bus) places: Places,
-    /// The peers in their handshake, the oldest first, with their deadlines.
-    handshakes: VecDeque<(PeerId, Duration)>,
-    pub(in crate::bus) publishers: usize,
-    /// By place.
-    subscribers: BTreeMap<u8, PeerId>,
     /// The places of subscribers that have left, until the exchange forgets them.
     left: PlaceSet,
-    /// Peers that may have something to read, in rotation.
-    readable: VecDeque<PeerId>,
-    left_bytes: usize,
     reservations: Reservations,
-    /// What the sessions hold of messages that have not arrived whole, in bytes.
-    pub(in crate::bus) unfinished_bytes: usize,
-    /// Peers that get nothing more, with the times until which they are waited for.
-    closing: VecDeque<(PeerId, Duration)>,
     pub(in crate::bus) reports: PeerReports,
-    /// The number of messages that publishers have sent.
-    pub(in crate::bus) received_messages: usize,
+    /// What may be read in this turn still, in bytes.
+    left_bytes: usize,
+    /// When the next look is due that finds machines that have vanished.
+    look_at: Duration,
+    intake: Intake,
     payload_bytes: u64,
     stall_timeout: Duration,
     read_buffer: Vec<u8>,
@@ -76,11 +85,10 @@ impl Server {
         if listeners.all.is_empty() {
             return Ok(None);
         }
-        let places = Places::of(config.max_peers);
         Ok(Some(Self {
             next_id: FIRST_TOKEN + listeners.all.len() as u64,
             listeners,
-            places,
+            places: Places::of(config.max_peers),
             payload_bytes: config.payload_bytes,
             stall_timeout: config.stall_timeout,
             reservations: Reservations::new(
@@ -97,41 +105,58 @@ impl Server {
     }
 
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
-        if let Some(listener) = self.listeners.with_token(ready.token) {
+        // The tokens of listeners are less than those of peers.
+        let index = usize::try_from(ready.token - FIRST_TOKEN).unwrap_or(usize::MAX);
+        if let Some(listener) = self.listeners.all.get_mut(index) {
             listener.may_accept = true;
             return;
         }
-        let Some(peer) = self.peers.get_mut(&ready.token) else { return };
+        let Some(peer) = self.peers.all.get_mut(&ready.token) else { return };
         peer.is_writable |= ready.may_write;
         peer.has_ended |= ready.has_ended;
         // Commands that wait are written before a peer is read.
-        if (ready.may_read || !peer.commands.is_empty()) && !peer.is_queued {
-            peer.is_queued = true;
-            self.readable.push_back(peer.id);
+        if ready.may_read || !peer.commands.is_empty() {
+            self.peers.queue(ready.token);
         }
     }
 
     /// Accepts connections, and reads from each peer that is ready, a bounded time in all.
     pub(in crate::bus) fn take_in(&mut self, exchange: &mut Exchange, poller: &Poller, now: Duration) {
-        self.accept(poller, now);
+        let has_accepted = self.accept(poller, now);
         self.read(exchange, now);
+        // What those have sent that were accepted just now was read.
+        let handshakes = if has_accepted { self.peers.in_handshake().count() } else { 0 };
+        for _ in self.places.handshakes..handshakes {
+            self.least_welcome().into_iter().for_each(|id| self.end_for(&Excess::Handshakes, id, now));
+        }
     }
 
     /// Writes to each peer that is ready, and ends those that are overdue. Returns whether there is more to do at once.
     pub(in crate::bus) fn give_out(&mut self, exchange: &mut Exchange, now: Duration) -> bool {
-        let mut is_more = self.listeners.may_accept(now) | self.write(exchange);
+        let mut is_more = self.write(exchange);
+        is_more |= self.listeners.is_accepting(now) && self.listeners.all.iter().any(|listener| listener.may_accept);
+        self.send_pongs(exchange, now);
         self.end_overdue(now);
-        self.forget_left(exchange);
+        self.end_vanished(exchange, now);
+        // Once in a turn, since the exchange goes through what waits.
+        if !self.left.is_empty() {
+            exchange.leave(std::mem::take(&mut self.left));
+        }
         // Peers that were not looked at may have commands that can be written, or may be read again after a write.
-        is_more |= self.left_bytes == 0 && !self.readable.is_empty();
-        is_more || self.readable.iter().any(|id| self.may_read(*id, exchange))
+        is_more |= self.left_bytes == 0 && !self.peers.readable.is_empty();
+        is_more || self.peers.readable.iter().any(|id| self.may_read(*id, exchange))
     }
 
-    fn accept(&mut self, poller: &Poller, now: Duration) {
+    /// Returns whether a connection was accepted.
+    fn accept(&mut self, poller: &Poller, now: Duration) -> bool {
+        let mut has_accepted = false;
         for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 match self.listeners.accept(index, now) {
-                    Ok(Some(accepted)) => self.greet(accepted, index, poller, now),
+                    Ok(Some(accepted)) => {
+                        has_accepted = true;
+                        self.greet(accepted, index, poller, now);
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         self.reports.report(&Excess::Accept(error.into()), &"peers", (&self.listeners, index), now);
@@ -139,41 +164,61 @@ impl Server {
                 }
             }
         }
+        has_accepted
     }
 
-    fn greet(&mut self, accepted: Accepted, listener: usize, poller: &Poller, now: Duration) {
+    fn greet(&mut self, (socket, address): Accepted, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
-        let mut peer = Peer::new(self.next_id, accepted, listener, PeerSession::new(role, self.payload_bytes));
+        let (id, until) = (self.next_id, now + HANDSHAKE_TIMEOUT);
+        let mut peer = Peer {
+            id,
+            socket,
+            address,
+            listener,
+            phase: Phase::Handshake,
+            until: Some(until),
+            session: Some(PeerSession::new(role, self.payload_bytes)),
+            commands: Vec::new(),
+            is_queued: true,
+            is_writable: true,
+            has_ended: false,
+            read_bytes: LEAST_READ_BYTES,
+            left_at_stop: 0,
+        };
         let (version, rest) = GREETING.split_at(GREETING_VERSION_BYTES);
         // A new connection has room for it.
         if peer.write([version, &[]]) != Ok(version.len()) {
             return;
         }
         peer.commands.extend_from_slice(rest);
-        if let Err(error) = poller.add(peer.socket.as_fd(), peer.id) {
+        if let Err(error) = poller.add(peer.socket.as_fd(), id) {
             self.listeners.accepts_from = Some(now + REFUSED_PAUSE);
-            self.report(&Excess::Accept(error), &peer, now);
+            self.reports.report(&Excess::Accept(error), &peer, (&self.listeners, listener), now);
             return;
         }
         self.next_id += 1;
-        self.handshakes.push_back((peer.id, now + HANDSHAKE_TIMEOUT));
-        // What it has sent already is read in this turn.
-        peer.is_queued = true;
-        self.readable.push_back(peer.id);
-        self.peers.insert(peer.id, peer);
-        if self.handshakes.len() > self.places.handshakes
-            && let Some((oldest, _)) = self.handshakes.pop_front()
-        {
-            self.end_for(&Excess::Handshakes, oldest, now);
-        }
+        self.peers.wait_until(until);
+        self.peers.all.insert(id, peer);
+        self.peers.readable.push_back(id);
+    }
+
+    /// Returns the connection in its handshake that ends where there are too many: one that has sent nothing before
+    /// others, one of the address that has the most before others, and the oldest one of these.
+    fn least_welcome(&self) -> Option<PeerId> {
+        let is_silent = |peer: &Peer| peer.session.as_ref().is_some_and(PeerSession::is_silent);
+        let mut of_address: HashMap<_, usize> = HashMap::new();
+        let host = |peer: &Peer| peer.address.map(|address| address.ip());
+        self.peers.in_handshake().for_each(|peer| *of_address.entry(host(peer)).or_default() += 1);
+        let rank = |peer: &&Peer| (!is_silent(peer), Reverse(of_address.get(&host(peer)).copied()), peer.until);
+        self.peers.in_handshake().min_by_key(rank).map(|peer| peer.id)
     }
 
     /// Writes one batch to each subscriber for which messages wait. Returns whether there is more to write at once.
     fn write(&mut self, exchange: &mut Exchange) -> bool {
         let mut is_more = false;
         for place in exchange.waiting().iter() {
-            let Some(&id) = self.subscribers.get(&place) else { continue };
-            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            let Some(&id) = self.peers.subscribers.get(&place) else { continue };
+            let Some(peer) = self.peers.all.get_mut(&id) else { continue };
             match peer.write_batch(exchange, &mut self.write_buffer) {
                 Ok(is_left) => is_more |= is_left,
                 Err(_) => self.end(id),
@@ -182,147 +227,175 @@ impl Server {
         is_more
     }
 
-    fn subscriber_at(&self, place: u8) -> Option<&Peer> {
-        self.peers.get(self.subscribers.get(&place)?)
+    /// Returns whether publishers may have to wait: for room in the hub, or for a reservation.
+    fn have_to_wait(&self, exchange: &Exchange) -> bool {
+        exchange.is_full() || self.reservations.has_waiting()
+    }
+
+    /// Sends the `PONG` that are due to publishers that are not read and have pinged.
+    fn send_pongs(&mut self, exchange: &mut Exchange, now: Duration) {
+        if !self.have_to_wait(exchange) {
+            return;
+        }
+        for peer in self.peers.all.values_mut() {
+            let has_to_wait = exchange.is_full() || !self.reservations.may_read(peer.id);
+            let Phase::Publisher(heartbeat) = &mut peer.phase else { continue };
+            if has_to_wait && !peer.has_ended && heartbeat.take_pong(now) && peer.commands.is_empty() {
+                put_pong(&mut peer.commands, &[]);
+                peer.has_ended |= peer.write_commands(exchange).is_err();
+            }
+        }
+    }
+
+    /// Returns whether a peer has connected from this address.
+    pub(in crate::bus) fn has_peer_at(&self, address: SocketAddr) -> bool {
+        let plain = |it: SocketAddr| (it.ip().to_canonical(), it.port());
+        self.peers.all.values().filter_map(|peer| peer.address).any(|peer| plain(peer) == plain(address))
     }
 
     /// Returns whether one of the subscribers at these places has no room.
     pub(in crate::bus) fn is_blocked(&self, places: PlaceSet) -> bool {
-        places.iter().filter_map(|place| self.subscriber_at(place)).any(|peer| !peer.is_writable)
+        places.iter().filter_map(|place| self.peers.subscriber(place)).any(|peer| !peer.is_writable)
     }
 
-    /// Logs the subscribers for which the oldest message has waited for a while.
+    /// Logs the subscribers for which the oldest message has waited for longer than a second, at most 20.
     pub(in crate::bus) fn log_late(&self, exchange: &mut Exchange, now: Duration) {
+        let before = now.saturating_sub(Duration::from_secs(1));
         let [posted, forwarded] =
-            [Origin::Posted, Origin::Forwarded].map(|origin| exchange.overdue(origin, LATE_AFTER, now));
+            [Origin::Posted, Origin::Forwarded].map(|origin| exchange.oldest_waits_for(origin, before).0);
         let late = posted.iter().chain(forwarded.iter().filter(|place| !posted.contains(*place)));
-        for (place, peer) in late.filter_map(|place| Some((place, self.subscriber_at(place)?))).take(LOGGED_LATE) {
+        for (place, peer) in late.filter_map(|place| Some((place, self.peers.subscriber(place)?))).take(20) {
             log(format_args!("{} messages wait for the subscriber {peer}", exchange.waiting_at(place)));
         }
     }
 
     /// Disconnects subscribers that hold others up for too long. Returns whether there was one.
     pub(in crate::bus) fn end_stalled(&mut self, has_refused: bool, exchange: &mut Exchange, now: Duration) -> bool {
-        let mut has_ended = false;
         let held_up = [(Origin::Posted, has_refused), (Origin::Forwarded, exchange.is_full())];
         for (origin, _) in held_up.into_iter().filter(|(_, is_held_up)| *is_held_up) {
-            for place in exchange.overdue(origin, self.stall_timeout, now).iter() {
-                let id = self.subscribers.get(&place);
-                let Some(peer) = id.and_then(|id| self.peers.remove(id)) else { continue };
+            for place in exchange.oldest_waits_for(origin, now.saturating_sub(self.stall_timeout)).0.iter() {
+                let Some(peer) = self.peers.subscriber(place) else { continue };
+                let id = peer.id;
                 self.reports.counters.stalled.add(1);
                 let after_s = self.stall_timeout.as_secs_f64();
                 let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
                 warning(format_args!("the bus disconnects the subscriber {peer}: {reason}"));
-                self.report_lost(&peer, reason, exchange);
-                self.close(peer, now);
-                has_ended = true;
+                self.reports.report_lost(peer, reason, &self.listeners, exchange);
+                self.close(id, now);
             }
-            self.forget_left(exchange);
         }
-        has_ended
-    }
-
-    /// Reports to the program that a peer is disconnected, if that is a subscriber.
-    fn report_lost(&mut self, peer: &Peer, reason: String, exchange: &mut Exchange) {
-        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
-        let Phase::Subscriber(place) = peer.phase else { return };
-        exchange.acknowledged(place, peer.unacknowledged_bytes());
-        let (endpoint, peer, lost_messages) = (listener.endpoint.clone(), peer.to_string(), exchange.lost(place));
-        self.reports.lost.push(LostSubscriber { endpoint, peer, reason, lost_messages });
-    }
-
-    fn report(&mut self, excess: &Excess, peer: &Peer, now: Duration) -> bool {
-        self.reports.report(excess, peer, (&self.listeners, peer.listener), now)
+        !self.left.is_empty()
     }
 
     fn end_for(&mut self, excess: &Excess, id: PeerId, now: Duration) {
-        if let Some(mut peer) = self.peers.remove(&id) {
-            self.report(excess, &peer, now);
-            self.leave(&mut peer);
+        if let Some(peer) = self.peers.all.get(&id) {
+            self.reports.report(excess, peer, (&self.listeners, peer.listener), now);
+            self.end(id);
         }
     }
 
-    pub(in crate::bus) fn stop_accepting(&mut self) {
+    /// Accepts nobody any more, and reads of publishers what they have sent by now, and what ends a message that has
+    /// begun. Returns whether all of that was read.
+    pub(in crate::bus) fn read_last(&mut self, exchange: &Exchange, now: Duration) -> bool {
         self.listeners.accepts_from = None;
+        let last = Intake::Last { quiet_at: now + QUIET, until: now + LAST_READS };
+        match self.intake {
+            Intake::All => {
+                for peer in self.peers.all.values_mut() {
+                    let unread_bytes = ioctl_fionread(&peer.socket).unwrap_or_default();
+                    peer.left_at_stop = usize::try_from(unread_bytes).unwrap_or(usize::MAX);
+                }
+                self.intake = last;
+            }
+            // No time passes while publishers are not read.
+            Intake::Last { .. } if exchange.is_full() => self.intake = last,
+            Intake::Last { quiet_at, until } if now < quiet_at.min(until) => {}
+            Intake::Last { .. } | Intake::Rest => {
+                self.intake = Intake::Rest;
+                return self.peers.publishers().all(|peer| peer.wanted_at_stop() == 0);
+            }
+        }
+        false
     }
 
-    pub(in crate::bus) fn close_all(&mut self, exchange: &mut Exchange, now: Duration) {
-        std::mem::take(&mut self.peers).into_values().for_each(|peer| self.close(peer, now));
-        self.forget_left(exchange);
-    }
-
-    /// Returns whether a publisher is in the middle of a message.
-    pub(in crate::bus) fn is_receiving(&self) -> bool {
-        let mut publishers = self.peers.values().filter(|peer| peer.phase == Phase::Publisher);
-        publishers.any(|peer| peer.session.as_ref().is_some_and(|session| !session.is_between_messages()))
+    pub(in crate::bus) fn close_all(&mut self, now: Duration) {
+        self.peers.ids(|_| true).into_iter().for_each(|id| self.close(id, now));
     }
 
     pub(in crate::bus) fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+        self.peers.all.is_empty()
     }
 
-    /// Writes nothing more to a peer, and waits for its end.
-    fn close(&mut self, mut peer: Peer, now: Duration) {
-        self.leave(&mut peer);
-        if peer.phase != Phase::Closing {
-            peer.close();
-            self.closing.push_back((peer.id, now + CLOSING_TIMEOUT));
-        }
-        if !peer.is_queued {
-            peer.is_queued = true;
-            self.readable.push_back(peer.id);
-        }
-        self.peers.insert(peer.id, peer);
+    /// Writes nothing more to a peer, and waits for its end. What the kernel has, the peer still gets.
+    fn close(&mut self, id: PeerId, now: Duration) {
+        self.leave(id);
+        let Some(peer) = self.peers.all.get_mut(&id) else { return };
+        (peer.phase, peer.until, peer.session) = (Phase::Closing, Some(now + CLOSING_TIMEOUT), None);
+        peer.commands.clear();
+        peer.shut_down(Shutdown::Write);
+        self.peers.wait_until(now + CLOSING_TIMEOUT);
+        self.peers.queue(id);
     }
 
     fn end(&mut self, id: PeerId) {
-        if let Some(mut peer) = self.peers.remove(&id) {
-            self.leave(&mut peer);
-        }
+        self.leave(id);
+        self.peers.all.remove(&id);
     }
 
-    fn leave(&mut self, peer: &mut Peer) {
-        self.unfinished_bytes -= peer.session.take().map_or(0, |session| session.unfinished_bytes());
-        match peer.phase {
-            Phase::Handshake => self.handshakes.retain(|(id, _)| *id != peer.id),
-            Phase::Publisher => {
-                self.publishers -= 1;
-                self.reservations.release(peer.id);
-            }
-            Phase::Subscriber(place) => {
-                self.left.insert(place);
-                self.subscribers.remove(&place);
-            }
-            Phase::Closing => {}
+    /// Gives back what a peer has beside its connection.
+    fn leave(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.all.get(&id) else { return };
+        if let Phase::Subscriber(place) = peer.phase {
+            self.left.insert(place);
         }
+        self.reservations.release(id);
     }
 
-    /// Lets the exchange forget who has left: once in a turn, since it goes through what waits.
-    fn forget_left(&mut self, exchange: &mut Exchange) {
-        if !self.left.is_empty() {
-            exchange.leave(std::mem::take(&mut self.left));
-        }
-    }
-
+    /// Ends who is waited for no longer, in a handshake or at the end of the connection.
     fn end_overdue(&mut self, now: Duration) {
-        let is_stopping = self.listeners.accepts_from.is_none();
-        while let Some((id, _)) = self.handshakes.pop_front_if(|(_, deadline)| *deadline <= now) {
-            self.end(id);
+        if self.peers.due.is_none_or(|due| due > now) {
+            return;
         }
-        while let Some((id, _)) = self.closing.pop_front_if(|(_, until)| *until <= now) {
-            // The peer may not have got all of it. The stop has a deadline of its own.
-            if is_stopping && self.peers.get(&id).is_some_and(|peer| peer.unacknowledged_bytes() > 0) {
-                self.closing.push_back((id, now + CLOSING_TIMEOUT));
+        for id in self.peers.ids(|peer| peer.until.is_some_and(|until| until <= now)) {
+            let is_stopping = self.listeners.accepts_from.is_none();
+            let Some(peer) = self.peers.all.get_mut(&id) else { continue };
+            let is_subscriber =
+                self.listeners.all.get(peer.listener).is_some_and(|it| it.peers == SocketRole::Subscribes);
+            // A subscriber may not have got all of it. The stop has a deadline of its own.
+            let may_wait = is_stopping && is_subscriber && peer.phase == Phase::Closing;
+            if may_wait && peer.unacknowledged_bytes() > 0 {
+                peer.until = Some(now + CLOSING_TIMEOUT);
             } else {
                 self.end(id);
             }
         }
+        self.peers.due = self.peers.all.values().filter_map(|peer| peer.until).min();
+    }
+
+    /// Ends the connections of machines that have vanished. What a publisher has sent is still read.
+    fn end_vanished(&mut self, exchange: &mut Exchange, now: Duration) {
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_PAUSE;
+        for id in self.peers.ids(Peer::has_vanished) {
+            let Some(peer) = self.peers.all.get_mut(&id) else { continue };
+            self.reports.report(&Excess::Vanished, peer, (&self.listeners, peer.listener), now);
+            self.reports.report_lost(peer, format!("it {HAS_VANISHED}"), &self.listeners, exchange);
+            peer.has_ended = true;
+            peer.shut_down(Shutdown::Both);
+            self.peers.queue(id);
+        }
     }
 
     /// Returns when [`Server::give_out`] must be called even if nothing happens.
-    pub(in crate::bus) fn deadline(&self, now: Duration) -> Option<Duration> {
-        let handshake = self.handshakes.front().map(|(_, deadline)| *deadline);
-        let closing = self.closing.front().map(|(_, until)| *until);
-        [handshake, closing, self.reservations.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
+    pub(in crate::bus) fn deadline(&self, exchange: &Exchange, now: Duration) -> Option<Duration> {
+        let pongs = self.have_to_wait(exchange).then(|| now + PONGS_PAUSE);
+        let late = self.reservations.deadline().filter(|_| !exchange.is_full());
+        let look = (!self.peers.all.is_empty()).then_some(self.look_at);
+        let last_read =
+            if let Intake::Last { quiet_at, until } = self.intake { Some(quiet_at.min(until)) } else { None };
+        let accept = self.listeners.accepts_from.filter(|from| *from >= now);
+        [self.peers.due, pongs, late, look, last_read, accept].into_iter().flatten().min()
     }
 }

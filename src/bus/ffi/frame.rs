@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use zmq_sys::zmq_msg_t;
 
-use crate::sys::memory::MEMORY;
-
 // libzmq writes 64 bytes there. This is checked for each machine that the program is compiled for.
 const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >= align_of::<*mut c_void>());
 
@@ -51,7 +49,6 @@ impl Frame {
             drop(unsafe { Box::from_raw(lent) });
             return None;
         }
-        MEMORY.note_lent(buffer.capacity());
         Some(Self(message))
     }
 
@@ -76,8 +73,7 @@ impl Frame {
 /// libzmq calls this once, on any of its threads, when the last copy of the frame of this buffer is gone.
 unsafe extern "C" fn return_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
-    let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };
-    MEMORY.note_returned(buffer.capacity());
+    drop(unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) });
 }
 
 impl Drop for Frame {

@@ -17,16 +17,13 @@ pub(super) use frame::Frame;
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently, and leave it to
 /// `set_subscribe` what the peer is sent whose subscription was received last.
 pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> {
-    set_option(socket, ZMQ_XPUB_NODROP)?;
-    set_option(socket, ZMQ_XPUB_MANUAL)
-}
-
-fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
-    let (option, value): (_, c_int) = (option.cast_signed(), 1);
-    let value: *const c_void = (&raw const value).cast();
-    // SAFETY: the socket is live and borrowed exclusively; libzmq reads `size_of::<c_int>()` bytes of `value` during
-    // the call and keeps no reference.
-    checked(unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, value, size_of::<c_int>()) })
+    let on: c_int = 1;
+    [ZMQ_XPUB_NODROP, ZMQ_XPUB_MANUAL].into_iter().try_for_each(|option| {
+        let (option, value) = (option.cast_signed(), (&raw const on).cast());
+        // SAFETY: the socket is live and borrowed exclusively; libzmq reads `size_of::<c_int>()` bytes of `value` during
+        // the call and keeps no reference.
+        checked(unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, value, size_of::<c_int>()) })
+    })
 }
 
 pub(crate) fn connect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
@@ -64,6 +61,20 @@ pub(crate) fn unacknowledged_bytes(connection: BorrowedFd<'_>) -> u64 {
     u64::try_from(bytes).unwrap_or_default()
 }
 
+/// Returns what the kernel knows of a TCP connection, or an error for another socket.
+pub(crate) fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the structure has numbers alone, so all of its bytes may be 0. A kernel that knows fewer of them leaves the
+    // rest as it is.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `bytes` bytes to the address.
+    checked(unsafe {
+        libc::getsockopt(connection.as_raw_fd(), level, option, (&raw mut info).cast::<c_void>(), &raw mut bytes)
+    })?;
+    Ok(info)
+}
+
 /// Returns the process that has connected a Unix socket, or `None` if it is one of another container.
 pub(crate) fn peer_process(connection: BorrowedFd<'_>) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
@@ -87,11 +98,9 @@ mod tests {
     #[test]
     fn xpub_accepts_its_options_and_other_sockets_refuse_them() {
         let context = zmq::Context::new();
-        for option in [ZMQ_XPUB_NODROP, ZMQ_XPUB_MANUAL] {
-            set_option(&mut context.socket(zmq::XPUB).unwrap(), option).unwrap();
-            let other = set_option(&mut context.socket(zmq::SUB).unwrap(), option).unwrap_err();
-            assert_eq!(other.kind(), io::ErrorKind::InvalidInput);
-        }
+        set_nodrop_and_manual(&mut context.socket(zmq::XPUB).unwrap()).unwrap();
+        let other = set_nodrop_and_manual(&mut context.socket(zmq::SUB).unwrap()).unwrap_err();
+        assert_eq!(other.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
@@ -124,6 +133,16 @@ mod tests {
         assert_eq!(peer_process(left.as_fd()), Some(std::process::id()));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(peer_process(listener.as_fd()), None);
+    }
+
+    #[test]
+    fn a_tcp_connection_tells_what_the_kernel_knows_of_it_and_a_unix_socket_does_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let connection = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let info = tcp_info(connection.as_fd()).unwrap();
+        assert_eq!((info.tcpi_state, info.tcpi_retransmits, info.tcpi_probes), (1, 0, 0), "TCP_ESTABLISHED");
+        let (left, _right) = UnixStream::pair().unwrap();
+        tcp_info(left.as_fd()).unwrap_err();
     }
 
     #[test]

@@ -115,7 +115,15 @@ fn an_endpoint_counts_as_connected_while_it_is_so() {
         inbox.set_connected(endpoint, is_connected);
         let counters = inbox.counters().endpoints.swap_remove(endpoint);
         assert_eq!((inbox.available(), inbox.reaches_all()), (expected, reaches_all));
+        assert_eq!(inbox.is_connected(), expected.is_ok());
         assert_eq!((counters.connected, counters.reconnects), (is_connected, reconnects));
+    }
+    let [bound, dialled] = endpoints;
+    let inbox = Inbox::new(&Limits::DEFAULT, Arc::new(Waker::new().unwrap()), vec![bound], vec![dialled]);
+    for is_connected in [false, true] {
+        let connected: Vec<_> = inbox.counters().endpoints.iter().map(|endpoint| endpoint.connected).collect();
+        assert_eq!(connected, [true, is_connected], "a bound one always counts as connected");
+        inbox.set_connected(0, true);
     }
 }
 

@@ -5,18 +5,20 @@
 //! subscription nothing may be sent into the pipe, which would drop it: [`Link`] says when the hub counts as connected.
 
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::socket::{left_ms, receive};
+use super::socket::receive;
 use super::state::LinkEvent;
 use super::{Link, LinkStatus};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::{Poller, Waker};
 use crate::terms::limits::MAX_TOPIC_BYTES;
-use crate::zmtp::{NotedTopics, PeerEvent, SocketRole, Subscriptions, WireMessage, read_subscription};
+use crate::terms::noted_topics::NotedTopics;
+use crate::zmtp::{PeerEvent, SocketRole, Subscriptions, WireMessage, read_subscription};
 
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
@@ -30,10 +32,12 @@ pub(in crate::bus) struct Dialled {
     pub(in crate::bus) is_full: bool,
     /// The hub has subscribed, and its pipe does not get everything yet.
     is_subscribing: bool,
-    /// When there was more to read than is read at once.
-    unread_since: Option<Instant>,
-    /// What the hub subscribes to on this connection, for the log alone: messages are not filtered by it.
-    pub(in crate::bus) subscriptions: Subscriptions,
+    /// Perhaps there is something to read that libzmq does not announce: there was more than is read at once, or to send
+    /// a message has consumed the announcement.
+    is_unread: bool,
+    /// What the hub subscribes to on this connection, for the log alone: messages are not filtered by it. `None` if that
+    /// is more than is kept.
+    pub(in crate::bus) subscriptions: Option<Subscriptions>,
     /// The topics of messages that were sent and that none of these asks for.
     pub(in crate::bus) unsubscribed_topics: NotedTopics,
 }
@@ -56,18 +60,19 @@ impl Dialled {
             link,
             is_full: false,
             is_subscribing: false,
-            unread_since: None,
-            subscriptions: Subscriptions::default(),
+            is_unread: false,
+            subscriptions: Some(Subscriptions::default()),
             unsubscribed_topics: NotedTopics::default(),
         })
     }
 
     /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
-        self.is_full = !self.send(message);
+        (self.is_full, self.is_unread) = (!self.send(message), true);
         // A hub that subscribes to everything by itself does not tell what its subscribers ask for.
-        let is_told = !self.subscriptions.have_everything() || self.subscriptions.prefixes() > 1;
-        if !self.is_full && is_told && !self.subscriptions.ask_for(message.topic()) {
+        let is_told = |of: &&Subscriptions| !of.have_everything() || of.prefixes() > 1;
+        let told = self.subscriptions.as_ref().filter(is_told);
+        if !self.is_full && told.is_some_and(|told| !told.ask_for(message.topic())) {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full
@@ -93,74 +98,65 @@ impl Dialled {
         }
         let is_sent = payload.send(socket, false);
         debug_assert!(is_sent, "libzmq refuses no payload after it has accepted its topic");
-        self.link.taken_messages = self.link.taken_messages.saturating_add(1);
+        self.link.taken_messages[0] += 1;
         true
     }
 
-    /// Reads what happened to the connection and what the hub subscribes to. `waker` wakes who is to call again.
-    pub(crate) fn read_events(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
-        let Self { link, subscriptions, is_full, .. } = self;
+    /// Reads what happened to the connection and what the hub subscribes to, as [`Link::update`] does.
+    pub(crate) fn read_events(&mut self, waker: &Arc<Waker>, is_own: &dyn Fn(SocketAddr) -> bool) -> Vec<LinkStatus> {
         // The events of the link are read first. A subscription that is read after the loss of its connection does no
         // harm: the pipe gets everything. One of a new connection that is read before that loss would be forgotten.
-        link.update(now, waker, &mut |status| {
-            if status.is_err() {
-                // The hub subscribes anew on its next connection, and the next message finds out whether there is room.
-                subscriptions.leave(HUB);
-                *is_full = false;
-            }
-            on_status(status);
-        });
-        self.unread_since = Some(now);
-        for _ in 0..READ_AT_ONCE {
-            let Some(frames) = receive(&self.link.socket) else {
-                self.unread_since = None;
-                break;
-            };
-            frames.first().into_iter().for_each(|frame| self.take_subscription(frame));
+        let mut statuses = self.link.update(waker, is_own);
+        if statuses.iter().any(Result::is_err) {
+            // The hub subscribes anew on its next connection, and the next message finds out whether there is room.
+            (self.subscriptions, self.is_full) = (Some(Subscriptions::default()), false);
         }
+        self.is_unread = (0..READ_AT_ONCE).all(|_| self.read_subscription());
         // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after
         // the end of the pipe, until the frames are read that it adds then. So everything is read first.
-        if self.is_subscribing && self.unread_since.is_none() {
+        if self.is_subscribing && !self.is_unread {
             self.is_subscribing = false;
             let subscribed = self.link.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
-            let connected = self.link.state.on_event(LinkEvent::Subscription, now);
-            connected.into_iter().for_each(on_status);
+            statuses.extend(self.link.state.on_event(LinkEvent::Subscription, Instant::now()));
         }
+        statuses
     }
 
-    fn take_subscription(&mut self, frame: &[u8]) {
-        // An XPUB socket receives subscriptions as messages.
+    /// Reads a subscription, which an XPUB socket receives as a message. Returns whether there was one.
+    fn read_subscription(&mut self) -> bool {
+        let frames = receive(&self.link.socket);
+        let Some(frame) = frames.as_ref().and_then(|frames| frames.first()) else { return false };
         match read_subscription(false, frame) {
             Some(PeerEvent::Subscribe(prefix)) => {
                 self.is_subscribing = true;
-                // Nothing is said of a hub that subscribes to more than is kept.
-                let is_kept = prefix.len() > MAX_TOPIC_BYTES || self.subscriptions.subscribe(HUB, prefix).is_ok();
-                if !is_kept {
-                    self.subscriptions.leave(HUB);
-                    let _ = self.subscriptions.subscribe(HUB, b"");
-                }
+                // No topic is so long.
+                let is_kept =
+                    |of: &mut Subscriptions| prefix.len() > MAX_TOPIC_BYTES || of.subscribe(HUB, prefix).is_ok();
+                self.subscriptions.take_if(|of| !is_kept(of));
             }
-            Some(PeerEvent::Cancel(prefix)) => drop(self.subscriptions.cancel(HUB, prefix)),
+            Some(PeerEvent::Cancel(prefix)) => drop(self.subscriptions.as_mut().map(|of| of.cancel(HUB, prefix))),
             _ => {}
         }
+        true
     }
 
     /// Returns whether [`Dialled::read_events`] must be called although libzmq may announce nothing: for room in a full
     /// pipe, for the reports of a probe, which set the waker, or for the time.
     pub(in crate::bus) fn is_due(&self) -> bool {
         let is_over = |deadline| deadline <= Instant::now();
-        self.is_full || self.link.probe.is_some() || self.deadline().is_some_and(is_over)
+        self.is_unread || self.is_full || self.link.probe.is_some() || self.link.deadline().is_some_and(is_over)
     }
 
     /// Returns when [`Dialled::read_events`] must be called even if nothing happens.
     pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
-        self.unread_since.or_else(|| self.link.deadline())
+        if self.is_unread { Some(Instant::now()) } else { self.link.deadline() }
     }
 
-    /// Closes the socket. libzmq continues to send until `stop_at`; without it, it sends nothing more.
-    pub(in crate::bus) fn close(self, stop_at: Option<Instant>) {
-        let set = self.link.socket.set_linger(left_ms(stop_at));
+    /// Closes the socket. libzmq continues to send until `stop_at`.
+    pub(in crate::bus) fn close(self, stop_at: Instant) {
+        let left = stop_at.saturating_duration_since(Instant::now());
+        let set = self.link.socket.set_linger(left.as_millis().try_into().unwrap_or(i32::MAX));
         debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
     }
 }

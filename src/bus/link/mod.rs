@@ -9,19 +9,21 @@ mod probe;
 mod socket;
 mod state;
 
-use std::net::SocketAddr;
-use std::os::fd::RawFd;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
-use std::{io, mem};
+use std::time::{Duration, Instant};
 
 use probe::ProbeReport;
-use socket::set_options;
+use socket::{connection_to, set_options};
+use socket2::Socket;
 use state::{LinkEvent, LinkState};
 
 use super::endpoint::Endpoint;
 use super::ffi;
+use super::liveness::{LOOK_PAUSE, has_vanished, keepalive};
 use super::poller::{Poller, Waker};
 use crate::sys::log::warning;
 use crate::zmtp::SocketRole;
@@ -39,8 +41,11 @@ pub(crate) struct Link {
     /// What the peers do that the socket can talk to.
     role: SocketRole,
     state: LinkState,
-    /// Messages that libzmq took since it dials this address.
-    taken_messages: u32,
+    /// The descriptor of the connection, which libzmq may have closed, and when to look at it next.
+    connection: Option<(RawFd, Instant)>,
+    /// Messages that libzmq took for this address since the last look, and before it since the look before the last one
+    /// that found nothing unacknowledged: what libzmq had taken just then may not have reached the kernel.
+    taken_messages: [u64; 2],
     monitor: zmq::Socket,
     /// What the probe that runs finds out.
     probe: Option<Receiver<ProbeReport>>,
@@ -67,28 +72,37 @@ impl Link {
         poller.add_libzmq(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(is_named, Instant::now());
-        let mut link = Self { socket, address, dialled: None, role, state, taken_messages: 0, monitor, probe: None };
+        let (dialled, connection, probe) = (None, None, None);
+        let mut link =
+            Self { socket, address, dialled, role, state, connection, taken_messages: [0; 2], monitor, probe };
         if !is_named {
             link.dial(link.address.clone())?;
         }
         Ok(link)
     }
 
-    /// Reads all that happened to the connection, and does what is due at `now`. A probe wakes `waker`.
-    pub(crate) fn update(&mut self, now: Instant, waker: &Arc<Waker>, on_status: &mut dyn FnMut(LinkStatus)) {
-        while let Some(event) = self.next_event() {
-            self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
+    /// Reads all that happened to the connection, and does what is due. Returns each new status. A probe wakes `waker`.
+    /// `is_own` tells whether the connection that has this address here leads to this gateway.
+    pub(crate) fn update(&mut self, waker: &Arc<Waker>, is_own: &dyn Fn(SocketAddr) -> bool) -> Vec<LinkStatus> {
+        let (now, mut statuses) = (Instant::now(), Vec::new());
+        while let Some(mut event) = self.next_event(now).or_else(|| self.look(now)) {
+            let local_address = || self.connection()?.local_addr().ok()?.as_socket();
+            if event == LinkEvent::Handshake && local_address().is_some_and(is_own) {
+                self.hang_up();
+                event = LinkEvent::Own;
+            }
+            statuses.extend(self.state.on_event(event, now));
         }
         while let Some(report) = self.next_report() {
             match report {
                 ProbeReport::Addresses(found) => self.dial_one_of(&found, now),
                 ProbeReport::End(status) => {
                     self.probe = None;
-                    self.state.on_event(LinkEvent::Probed(status), now).into_iter().for_each(&mut *on_status);
+                    statuses.extend(self.state.on_event(LinkEvent::Probed(status), now));
                 }
             }
         }
-        self.state.on_time(now).into_iter().for_each(on_status);
+        statuses.extend(self.state.on_time(now));
         if self.state.begin_reconnect(now) {
             // A call that fails is repeated when the next reconnect is due.
             let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
@@ -96,6 +110,7 @@ impl Link {
         if self.state.begin_probe(now) {
             self.probe = Some(probe::start(&self.address, self.role, waker));
         }
+        statuses
     }
 
     /// Dials the first of these addresses, unless the one that is dialled is one of them.
@@ -110,27 +125,60 @@ impl Link {
         }
         // After a failure a reconnect becomes due, as after a loss.
         let is_dialled = self.dial(Endpoint::at(*first)).is_ok();
-        let event = if is_dialled { LinkEvent::Retrying } else { LinkEvent::Lost };
+        let event = if is_dialled { LinkEvent::Retrying } else { LinkEvent::Lost(NotConnected::Closed) };
         let reported = self.state.on_event(event, now);
         debug_assert_eq!(reported, None, "there was no connection");
     }
 
-    /// Lets libzmq dial `address` in the place of what it dials now. What waits in the pipe to it is lost.
+    /// Lets libzmq dial `address` in the place of what it dials now.
     fn dial(&mut self, address: Endpoint) -> io::Result<()> {
-        if let Some(former) = self.dialled.take() {
-            let _ = self.socket.disconnect(&former.for_libzmq());
-            // libzmq does not say how many wait, and gives none back.
-            let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
-            let lost_messages = mem::take(&mut self.taken_messages).min(pipe_messages);
-            if lost_messages > 0 {
-                let (name, waited) = (&self.address, "published messages that waited for the hub at");
-                warning(format_args!("{name}: {waited} {former} are lost: {lost_messages} at most"));
-            }
-            // A subscription of the former connection must not count for the next one.
-            while self.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
-        }
+        self.hang_up();
         let dialled = self.dialled.insert(address);
         ffi::connect(&mut self.socket, &dialled.for_libzmq())
+    }
+
+    /// Lets libzmq forget what it dials. What waits in the pipe to it is lost.
+    fn hang_up(&mut self) {
+        let Some(former) = self.dialled.take() else { return };
+        let _ = self.socket.disconnect(&former.for_libzmq());
+        // libzmq does not say how many wait, and gives none back.
+        let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
+        self.warn_lost(pipe_messages.into(), "waited for the hub at", &former);
+        self.taken_messages = [0; 2];
+        // A subscription of the former connection must not count for the next one.
+        while self.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
+    }
+
+    /// Looks at the connection, if that is due. Where the other side has vanished, libzmq sees the end of the
+    /// connection, and dials anew.
+    fn look(&mut self, now: Instant) -> Option<LinkEvent> {
+        let (_, due) = self.connection.as_mut().filter(|(_, due)| now >= *due)?;
+        *due = now + LOOK_PAUSE;
+        let connection = self.connection()?;
+        if has_vanished(connection.as_fd()) {
+            self.connection = None;
+            self.warn_lost(u64::MAX, "were not acknowledged by the hub at", self.dialled.as_ref()?);
+            // What the kernel still has would arrive behind what follows on the next connection.
+            let _ = connection.set_linger(Some(Duration::ZERO)).and_then(|()| connection.shutdown(Shutdown::Both));
+            return Some(LinkEvent::Lost(NotConnected::Vanished));
+        }
+        let [since, before] = self.taken_messages;
+        let is_acknowledged = ffi::unacknowledged_bytes(connection.as_fd()) == 0;
+        self.taken_messages = [0, if is_acknowledged { since } else { before + since }];
+        None
+    }
+
+    fn warn_lost(&self, most: u64, why: &str, dialled: &Endpoint) {
+        let messages = most.min(self.taken_messages.iter().sum());
+        if messages > 0 {
+            let name = &self.address;
+            warning(format_args!("{name}: published messages that {why} {dialled} are lost: {messages} at most"));
+        }
+    }
+
+    /// Returns the connection over TCP, unless it has ended.
+    fn connection(&self) -> Option<Socket> {
+        connection_to(self.dialled_address()?, self.connection?.0)
     }
 
     fn dialled_address(&self) -> Option<SocketAddr> {
@@ -139,7 +187,7 @@ impl Link {
 
     /// Returns when [`Link::update`] must be called even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.state.deadline()
+        self.state.deadline().into_iter().chain(self.connection.map(|(_, due)| due)).min()
     }
 
     fn next_report(&self) -> Option<ProbeReport> {
@@ -151,7 +199,7 @@ impl Link {
     }
 
     /// Returns the next event of the monitor, or `None` if there is none. Sets the keep-alive of a new connection.
-    fn next_event(&mut self) -> Option<LinkEvent> {
+    fn next_event(&mut self, now: Instant) -> Option<LinkEvent> {
         loop {
             // The second frame of an event is the address, which is known already.
             let frames = receive(&self.monitor)?;
@@ -160,12 +208,16 @@ impl Link {
             match u16::from_ne_bytes(*number).into() {
                 zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED => return Some(LinkEvent::Handshake),
                 // It follows each failed handshake too.
-                zmq_sys::ZMQ_EVENT_DISCONNECTED => return Some(LinkEvent::Lost),
+                zmq_sys::ZMQ_EVENT_DISCONNECTED => {
+                    self.connection = None;
+                    return Some(LinkEvent::Lost(NotConnected::Closed));
+                }
                 zmq_sys::ZMQ_EVENT_CONNECT_RETRIED => return Some(LinkEvent::Retrying),
                 zmq_sys::ZMQ_EVENT_CONNECTED => {
-                    let descriptor = value.first_chunk().map(|value| RawFd::from_ne_bytes(*value));
+                    self.connection = Some((RawFd::from_ne_bytes(*value.first_chunk()?), now + LOOK_PAUSE));
                     // An error means that this connection has ended already.
-                    let _ = descriptor.zip(self.dialled_address()).map(|(it, peer)| socket::keep_alive(it, peer));
+                    let _ = self.connection().map(|it| it.set_tcp_keepalive(&keepalive()));
+                    return Some(LinkEvent::Connected);
                 }
                 _ => {}
             }

@@ -15,7 +15,7 @@ use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::poller::Waker;
 use crate::sys::host::look_up;
-use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole};
+use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole, ready};
 
 impl From<io::Error> for NotConnected {
     fn from(error: io::Error) -> Self {
@@ -24,6 +24,8 @@ impl From<io::Error> for NotConnected {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused,
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            // There is no error of the system at a Unix socket whose backlog is full.
+            _ if error.raw_os_error().is_none() => Self::Silent,
             _ => Self::Unreachable(error.to_string()),
         }
     }
@@ -71,14 +73,13 @@ fn find_peer(addresses: &[SockAddr], role: SocketRole) -> Result<&SockAddr, NotC
     Err(failure)
 }
 
-/// Connects to the address and closes the connection before the end of the handshake.
+/// Connects to the address, shakes hands, and closes the connection. A peer that does not fit gets no `READY`, as it gets
+/// none of libzmq.
 fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
     let mut socket = Socket::new(address.domain(), Type::STREAM, None)?;
     // See `Endpoint::for_libzmq`.
     socket.set_reuse_address(true)?;
-    // There is no error of the system after the timeout, and at a Unix socket whose backlog is full.
-    let as_reason = |error: io::Error| if error.raw_os_error().is_some() { error.into() } else { NotConnected::Silent };
-    socket.connect_timeout(address, Duration::from_millis(CONNECT_TIMEOUT_MS.into())).map_err(as_reason)?;
+    socket.connect_timeout(address, Duration::from_millis(CONNECT_TIMEOUT_MS.into()))?;
     let timeout = Duration::from_millis(HANDSHAKE_TIMEOUT_MS.into());
     let deadline = Instant::now() + timeout;
     socket.set_write_timeout(Some(timeout))?;
@@ -103,6 +104,8 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
             Err(error) => return Err(error.into()),
         }
     }
+    // Without it, a hub of another gateway would take this for a socket that does not fit.
+    socket.write_all(ready(role))?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What the sockets that dial need of libzmq: threads, options, keep-alive, messages, and the time to send the rest.
+//! What the sockets that dial need of libzmq: threads, options, connections and messages.
 //!
 //! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
 //! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for it. With TCP
@@ -6,22 +6,16 @@
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::Mutex;
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::LazyLock;
 use std::{io, thread};
 
 use socket2::Socket;
 
 use crate::bus::config::BusError;
-use crate::bus::endpoint::{Endpoint, keepalive};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi;
+use crate::sys::host::EPHEMERAL_PORTS;
 use crate::sys::process::schedule_as_batch;
-
-const THREAD_NAME: &str = "zmq";
-
-/// What libzmq starts for a context: a thread for input and output, and one that closes sockets.
-const LIBZMQ_THREADS: usize = 2;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
@@ -33,39 +27,31 @@ pub(super) const CONNECT_TIMEOUT_MS: u16 = 3_000;
 /// has no end if the peer speaks another protocol.
 pub(super) const HANDSHAKE_TIMEOUT_MS: u16 = 5_000;
 
-/// Creates a context, and opens a socket for each endpoint. libzmq starts the threads of a context with its first
-/// socket. They inherit the name and the scheduling policy of the thread that creates it, so a thread with both calls
-/// `open`. Where the system allows too few threads, libzmq would abort the process.
+/// Creates a context, which lives as long as its sockets, and opens a socket for each endpoint. libzmq starts the threads
+/// of a context with its first socket. They inherit the name and the scheduling policy of the thread that creates it, so
+/// a thread with both calls `open`.
 pub(crate) fn with_context<T: Send>(
     endpoints: &[Endpoint],
     open: impl Fn(&zmq::Context, &Endpoint) -> io::Result<T> + Sync,
-) -> Result<(zmq::Context, Vec<T>), BusError> {
-    try_threads()?;
-    let context = zmq::Context::new();
-    let opened = thread::scope(|scope| {
-        let body = || {
-            schedule_as_batch();
-            let open = |endpoint: &Endpoint| {
-                open(&context, endpoint).map_err(|cause| BusError::Endpoint(endpoint.clone(), cause))
-            };
-            endpoints.iter().map(open).collect::<Result<_, BusError>>()
-        };
-        let opening = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, body)?;
-        opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    Ok((context, opened))
+) -> Result<Vec<T>, BusError> {
+    // Where the system allows too few threads, libzmq would abort the process. It starts one for input and output, and
+    // one that closes sockets.
+    in_thread(|| in_thread(|| in_thread(|| Ok(()))))?;
+    // The bus thread reads no file.
+    LazyLock::force(&EPHEMERAL_PORTS);
+    in_thread(|| {
+        schedule_as_batch();
+        let context = zmq::Context::new();
+        let open =
+            |endpoint: &Endpoint| open(&context, endpoint).map_err(|cause| BusError::Endpoint(endpoint.clone(), cause));
+        endpoints.iter().map(open).collect()
+    })
 }
 
-fn try_threads() -> io::Result<()> {
-    let all_started = Mutex::new(());
-    let guard = all_started.lock();
+fn in_thread<T: Send>(body: impl FnOnce() -> Result<T, BusError> + Send) -> Result<T, BusError> {
     thread::scope(|scope| {
-        let wait = || drop(all_started.lock());
-        let start = |_| thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, wait);
-        let threads: io::Result<Vec<_>> = (0..=LIBZMQ_THREADS).map(start).collect();
-        drop(guard);
-        // A thread counts until it is joined.
-        threads?.into_iter().try_for_each(ScopedJoinHandle::join).map_err(|_| io::ErrorKind::Other.into())
+        let thread = thread::Builder::new().name("zmq".into()).spawn_scoped(scope, body)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -75,21 +61,21 @@ pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_reconnect_ivl(RECONNECT_MS)?;
     socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
     socket.set_connect_timeout(CONNECT_TIMEOUT_MS.into())?;
+    // With a domain libzmq refuses ZMTP 1 and 2, where most bytes pass for a handshake, and asks nobody, since no program
+    // answers for the domain. An XPUB socket that is closed just when such a handshake ends would abort the process.
+    socket.set_zap_domain("adapter-gateway")?;
     socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS.into())
 }
 
-/// Sets TCP keep-alive, which libzmq as the `zmq-sys` crate builds it does not do.
+/// Returns a connection of libzmq by its descriptor.
 ///
 /// libzmq may have closed the descriptor since it reported it, and its number may stand for something else. So what it
-/// stands for is duplicated first, and left alone unless its peer is `peer`. Another connection to the same peer is one
-/// of this process too, which keep-alive does not harm.
-pub(super) fn keep_alive(descriptor: RawFd, peer: SocketAddr) -> io::Result<()> {
-    let connection = Socket::from(ffi::duplicate(descriptor)?);
-    let address = connection.peer_addr()?.as_socket().ok_or(io::ErrorKind::NotConnected)?;
-    if !is_same(address, peer) {
-        return Err(io::ErrorKind::AddrNotAvailable.into());
-    }
-    connection.set_tcp_keepalive(&keepalive())
+/// stands for is duplicated first, and returned only if its peer is `peer`. Another connection to the same peer is one of
+/// this process too, and what is done to the one does not harm the other.
+pub(super) fn connection_to(peer: SocketAddr, descriptor: RawFd) -> Option<Socket> {
+    let connection = Socket::from(ffi::duplicate(descriptor).ok()?);
+    let address = connection.peer_addr().ok()?.as_socket()?;
+    is_same(address, peer).then_some(connection)
 }
 
 /// Compares two addresses without what names the zone, which may be a number or the name of an interface.
@@ -99,26 +85,19 @@ pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// Receives a message without blocking. Returns its frames, or `None` if none has arrived.
 pub(crate) fn receive(socket: &zmq::Socket) -> Option<Vec<zmq::Message>> {
-    let mut frames = Vec::new();
-    loop {
+    let mut frames: Vec<zmq::Message> = Vec::new();
+    while frames.last().is_none_or(zmq::Message::get_more) {
         let mut frame = zmq::Message::new();
         match socket.recv(&mut frame, zmq::DONTWAIT) {
             Ok(()) => frames.push(frame),
-            Err(zmq::Error::EINTR) => continue,
+            Err(zmq::Error::EINTR) => {}
             Err(error) => {
                 debug_assert!(error == zmq::Error::EAGAIN && frames.is_empty(), "{error} behind {frames:?}");
                 return None;
             }
         }
-        if frames.last().is_some_and(|frame| !frame.get_more()) {
-            return Some(frames);
-        }
     }
-}
-
-pub(super) fn left_ms(deadline: Option<Instant>) -> i32 {
-    let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
-    left.as_millis().try_into().unwrap_or(i32::MAX)
+    Some(frames)
 }
 
 #[cfg(test)]
@@ -130,20 +109,10 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
-    use crate::bus::endpoint::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};
+    use crate::bus::liveness::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, keepalive};
 
     #[test]
-    fn what_is_left_until_a_deadline_is_never_negative_nor_too_much() {
-        let now = Instant::now();
-        assert_eq!((left_ms(None), left_ms(Some(now))), (0, 0));
-        let hour_ms = 3_600_000;
-        let left = left_ms(Some(now + Duration::from_millis(hour_ms)));
-        assert!((1..=hour_ms as i32).contains(&left), "{left}");
-        assert_eq!(left_ms(Some(now + Duration::from_secs(1 << 32))), i32::MAX);
-    }
-
-    #[test]
-    fn a_connection_to_the_peer_is_kept_alive_and_nothing_else_is_touched() {
+    fn a_connection_to_the_peer_is_found_by_its_descriptor_and_nothing_else_is() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let connection = TcpStream::connect(peer).unwrap();
@@ -153,14 +122,14 @@ mod tests {
         for (descriptor, peer) in
             [(connection.as_raw_fd(), other), (left.as_raw_fd(), peer), (listener.as_raw_fd(), peer), (closed, peer)]
         {
-            keep_alive(descriptor, peer).unwrap_err();
+            assert!(connection_to(peer, descriptor).is_none());
         }
-        let found = SockRef::from(&connection);
-        assert!(!found.keepalive().unwrap());
-        keep_alive(connection.as_raw_fd(), peer).unwrap();
-        assert!(found.keepalive().unwrap());
-        assert_eq!(found.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
-        assert_eq!(found.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
-        assert_eq!(found.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+        let found = connection_to(peer, connection.as_raw_fd()).unwrap();
+        found.set_tcp_keepalive(&keepalive()).unwrap();
+        let same = SockRef::from(&connection);
+        assert!(same.keepalive().unwrap());
+        assert_eq!(same.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(same.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(same.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
     }
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::bus::liveness::HAS_VANISHED;
 use crate::zmtp::{PeerFault, SocketRole};
 
-/// How long after its handshake an endpoint counts as connected, unless its subscription has arrived before. A
-/// subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere, in
-/// both directions: ZeroMQ does not acknowledge ours. A hub that subscribes to nothing must not lead to answers of 503.
+/// How long after its handshake an endpoint counts as connected, unless its subscription has arrived before, or twice as
+/// long as the handshake took, if that is longer. A subscription follows the handshake within microseconds on the same
+/// machine, and within one round trip elsewhere, in both directions: ZeroMQ does not acknowledge ours. A hub that
+/// subscribes to nothing must not lead to answers of 503.
 const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 
 /// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each
@@ -36,6 +38,10 @@ pub enum NotConnected {
     Silent,
     /// The connection was closed.
     Closed,
+    /// The machine behind the connection, or the own address, is there no more.
+    Vanished,
+    /// It is the hub of this gateway.
+    Own,
     /// What listens there does not fit.
     Unfit(PeerFault),
 }
@@ -48,6 +54,8 @@ impl fmt::Display for NotConnected {
             Self::Unreachable(reason) => f.write_str(reason),
             Self::Silent => f.write_str("no answer"),
             Self::Closed => f.write_str("the connection was closed"),
+            Self::Vanished => write!(f, "the other side {HAS_VANISHED}"),
+            Self::Own => f.write_str("it is the hub of this gateway itself, so --connect is to be left out"),
             Self::Unfit(PeerFault::SocketType(kind)) => {
                 let side = match SocketRole::of_type(kind) {
                     Some(SocketRole::Subscribes) => "the publishers' side of a hub",
@@ -63,9 +71,12 @@ impl fmt::Display for NotConnected {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LinkEvent {
+    Connected,
     Handshake,
+    /// The handshake was that of this gateway's own hub. Nothing that follows counts.
+    Own,
     Subscription,
-    Lost,
+    Lost(NotConnected),
     /// libzmq will connect again by itself, or was told another address.
     Retrying,
     /// A probe has ended.
@@ -88,7 +99,11 @@ enum LinkPhase {
     /// There is no connection, and libzmq tries to connect.
     Connecting,
     Lost(Instant),
+    /// There is a connection, since then.
+    Shaking(Instant),
+    /// The end of the grace for the first subscription.
     HandshakeDone(Instant),
+    Own,
 }
 
 impl LinkState {
@@ -106,15 +121,24 @@ impl LinkState {
     /// Updates the state with an event that was read at `now`. Returns the status if there is a new one to report.
     pub(super) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
         match event {
-            LinkEvent::Handshake => self.phase = LinkPhase::HandshakeDone(now),
+            _ if self.phase == LinkPhase::Own => return None,
+            LinkEvent::Connected => self.phase = LinkPhase::Shaking(now),
+            LinkEvent::Handshake => {
+                let since = if let LinkPhase::Shaking(since) = self.phase { since } else { now };
+                self.phase = LinkPhase::HandshakeDone(now + SUBSCRIPTION_GRACE.max(2 * (now - since)));
+            }
+            LinkEvent::Own => {
+                self.phase = LinkPhase::Own;
+                return self.report(Err(NotConnected::Own));
+            }
             LinkEvent::Subscription => self.is_subscribed = true,
-            LinkEvent::Lost => {
+            LinkEvent::Lost(reason) => {
                 let had_handshake = self.has_handshake();
                 (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
                 if had_handshake {
                     // A hub that starts again needs a moment.
                     self.probe_due = self.probe_due.map(|_| now + PROBE_PAUSE);
-                    return self.report(Err(NotConnected::Closed));
+                    return self.report(Err(reason));
                 }
                 self.hasten_first_probe(now);
             }
@@ -161,9 +185,9 @@ impl LinkState {
     /// Returns when the state must be updated for the time even if no event comes.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let of_phase = match self.phase {
-            LinkPhase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
+            LinkPhase::HandshakeDone(grace_end) if !self.is_connected() => Some(grace_end),
             LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),
-            LinkPhase::HandshakeDone(_) | LinkPhase::Connecting => None,
+            _ => None,
         };
         let of_probe = self.probe_due.filter(|_| !self.has_handshake());
         let of_status = self.awaits_first_status().then_some(self.status_due);
@@ -171,7 +195,7 @@ impl LinkState {
     }
 
     pub(super) fn has_handshake(&self) -> bool {
-        matches!(self.phase, LinkPhase::HandshakeDone(_))
+        matches!(self.phase, LinkPhase::HandshakeDone(_) | LinkPhase::Own)
     }
 
     fn awaits_first_status(&self) -> bool {
@@ -179,8 +203,8 @@ impl LinkState {
     }
 
     fn connect_if_ready(&mut self, now: Instant) -> Option<LinkStatus> {
-        let LinkPhase::HandshakeDone(since) = self.phase else { return None };
-        if self.is_subscribed || now >= since + SUBSCRIPTION_GRACE { self.report(Ok(())) } else { None }
+        let LinkPhase::HandshakeDone(grace_end) = self.phase else { return None };
+        if self.is_subscribed || now >= grace_end { self.report(Ok(())) } else { None }
     }
 
     /// The first attempt has failed: its reason is wanted at once.
@@ -191,11 +215,8 @@ impl LinkState {
     }
 
     fn report(&mut self, status: LinkStatus) -> Option<LinkStatus> {
-        if self.reported.as_ref() == Some(&status) {
-            return None;
-        }
-        self.reported = Some(status.clone());
-        Some(status)
+        let is_new = self.reported.as_ref() != Some(&status);
+        is_new.then(|| self.reported.insert(status).clone())
     }
 }
 

@@ -3,26 +3,30 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use socket2::{SockAddr, Socket, Type};
 
+use super::connection::{GatewayConnection, time_left};
+use super::stop::Stop;
 use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 use crate::settings::{self, Access, DisabledReason};
+use crate::sys::advice::{Refused, advice, of_clock};
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::terminal::path_option;
 use crate::tls::source::CertificateSource;
@@ -31,10 +35,7 @@ use crate::tls::source::CertificateSource;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How young a settings file is that the gateway may not have read yet.
-const YOUNG_SETTINGS: Duration = Duration::from_secs(2);
-
-/// The bytes of one read. The answers of all requests in flight have fewer.
-const READ_BYTES: usize = 16 * 1024;
+const YOUNG_SETTINGS_S: f64 = 2.0;
 
 /// What is wrong with a URL that names no place to connect to.
 const NO_ADDRESS: &str = "names no host, or no port that exists";
@@ -126,6 +127,11 @@ impl Destination {
         let token = match settings::read(&self.settings, settings::parse_for_client).access {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
+                if reason == DisabledReason::SettingsAbsent
+                    && let Some(cure) = advice(io::ErrorKind::NotFound, Refused::Path(&self.settings))
+                {
+                    return Err(Failure::configuration(reason.describe(&self.settings)).and(&cure));
+                }
                 let elsewhere = match reason {
                     DisabledReason::NotOpen { .. } => "",
                     _ => "; on another machine, write its TOKEN into the file",
@@ -152,36 +158,36 @@ impl Destination {
         Ok([before.as_bytes(), &field, b"Content-Type: application/json\r\nContent-Length: "].concat())
     }
 
-    /// Returns whether the settings were written so shortly before that the gateway may not have read them.
+    /// Returns whether the settings were written, or put in place with the time of an earlier write, so shortly before
+    /// that the gateway may not have read them.
     pub(super) fn has_young_settings(&self) -> bool {
-        let modified = std::fs::metadata(&self.settings).and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < YOUNG_SETTINGS))
+        let Ok(found) = std::fs::metadata(&self.settings) else { return false };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let times = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
+        let is_young = |(s, ns)| (0.0..YOUNG_SETTINGS_S).contains(&(now - s as f64 - ns as f64 * 1e-9));
+        times.into_iter().any(is_young)
     }
 
-    /// Connects, and does the TLS handshake, until the deadline at most.
-    pub(super) fn connect(&self, deadline: Instant) -> Result<GatewayConnection, Failure> {
-        let socket = self.socket(deadline).map_err(|error| {
+    /// Connects, and does the TLS handshake, until the deadline or the stop at most.
+    pub(super) fn connect(&self, deadline: Instant, stop: &Stop) -> Result<GatewayConnection, Failure> {
+        let socket = self.socket(deadline, stop).map_err(|error| {
             let cure = "start it, or name its address with --url or --unix";
             Failure::new(Failure::NO_GATEWAY, format_args!("no gateway at {}: {error}; {cure}", self.name))
         })?;
-        socket.set_nonblocking(true).map_err(Failure::configuration)?;
-        let (unsent, received) = Default::default();
-        let mut connection = GatewayConnection { socket, tls: None, unsent, received, is_writable: true };
-        if let Some(name) = &self.tls_name {
-            self.begin_tls(&mut connection, name, deadline)?;
-        }
-        Ok(connection)
+        let session = self.tls_name.as_deref().map(|name| tls_session(name, &self.trust_anchor())).transpose();
+        let session = session.map_err(|error| self.untrusted(&error))?;
+        GatewayConnection::open(socket, session, deadline, stop).map_err(|error| self.refused(&error))
     }
 
     /// Connects to the first address that accepts.
-    fn socket(&self, deadline: Instant) -> io::Result<Socket> {
+    fn socket(&self, deadline: Instant, stop: &Stop) -> io::Result<Socket> {
         let addresses = match &self.address {
             Address::Unix(path) => vec![SockAddr::unix(path)?],
             Address::Tcp(address) => address.resolve()?.into_iter().map(SockAddr::from).collect(),
         };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
-            match connect(&address, time_left(deadline)?.min(CONNECT_TIMEOUT)) {
+            match connect(&address, time_left(deadline)?.min(CONNECT_TIMEOUT), stop) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = error,
             }
@@ -189,52 +195,65 @@ impl Destination {
         Err(last)
     }
 
-    fn begin_tls(&self, connection: &mut GatewayConnection, name: &str, deadline: Instant) -> Result<(), Failure> {
-        let source = CertificateSource::beside(&self.settings, Vec::new());
-        let path = source.trust_anchor().unwrap_or_default();
-        let (gateway, file) = (&self.name, path.display());
-        let untrusted = |reason: &dyn Display| {
-            let text = format!(
-                "the certificate of the gateway at {gateway} is not trusted: {reason}; it must be the one in {file}, \
-                 which stands beside the settings of that gateway (--settings)"
-            );
-            Failure::new(Failure::NOT_TRUSTED, text)
-        };
-        connection.tls = Some(tls_session(name, &path).map_err(|error| untrusted(&error))?);
-        let handshake = connection.complete_handshake(deadline);
-        handshake.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
-            Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
-                let text = format!(
-                    "the certificate of the gateway at {gateway} has other names; start the gateway with \
-                     `--cert-name {name}`, and copy its new gateway-cert.pem to {file}"
-                );
-                Failure::new(Failure::NOT_TRUSTED, text)
+    fn trust_anchor(&self) -> PathBuf {
+        CertificateSource::beside(&self.settings, Vec::new()).trust_anchor().unwrap_or_default()
+    }
+
+    fn untrusted(&self, reason: &dyn Display) -> Failure {
+        let text = format!(
+            "the certificate of the gateway at {} is not trusted: {reason}; it must be the one in {}, which stands beside \
+             the settings of that gateway (--settings)",
+            self.name,
+            self.trust_anchor().display()
+        );
+        Failure::new(Failure::NOT_TRUSTED, text)
+    }
+
+    /// The connection ended with this error before its handshake was complete.
+    fn refused(&self, error: &io::Error) -> Failure {
+        let gateway = &self.name;
+        let text = match error.get_ref().and_then(|it| it.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => format!(
+                "the certificate of the gateway at {gateway} has other names; start the gateway with `--cert-name {}`, and \
+                 copy its new gateway-cert.pem to {}",
+                self.tls_name.as_deref().unwrap_or_default(),
+                self.trust_anchor().display()
+            ),
+            Some(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidYetContext { .. } | CertificateError::ExpiredContext { .. },
+            )) => {
+                let cure = of_clock(SystemTime::now());
+                format!("the certificate of the gateway at {gateway} is not valid now; {cure}")
             }
-            Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
+            Some(rustls::Error::InvalidCertificate(reason)) => return self.untrusted(reason),
             _ => {
                 let text = format!("no gateway that speaks https at {gateway}: {error}");
-                Failure::new(Failure::NO_GATEWAY, text)
+                return Failure::new(Failure::NO_GATEWAY, text);
             }
-        })
+        };
+        Failure::new(Failure::NOT_TRUSTED, text)
     }
 }
 
-/// Returns a time that is not zero.
-fn time_left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-fn connect(address: &SockAddr, timeout: Duration) -> io::Result<Socket> {
+fn connect(address: &SockAddr, timeout: Duration, stop: &Stop) -> io::Result<Socket> {
     let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
     if address.is_unix() {
-        // While the queue of the socket is full, a blocking call waits for ever.
-        socket.set_nonblocking(true)?;
-        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        // While the queue of the socket is full, a blocking call would wait for ever.
+        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock && !stop.is_asked();
         let connected = retry_until(timeout, PAUSE, || socket.connect(address), is_full);
         connected.map_err(|error| if is_full(&error) { io::Error::other("its queue is full") } else { error })?;
     } else {
-        socket.connect_timeout(address, timeout)?;
+        match socket.connect(address) {
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
+                let [has_ended] = stop.wait([Some(PollFd::new(&socket, PollFlags::OUT))], Some(timeout))?;
+                socket.take_error()?.map_or(Ok(()), Err)?;
+                if !has_ended {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            connected => connected?,
+        }
         socket.set_tcp_nodelay(true)?;
     }
     Ok(socket)
@@ -252,94 +271,6 @@ fn tls_session(name: &str, path: &Path) -> Result<ClientConnection, Box<dyn Erro
     // A batch of requests is written at once.
     session.set_buffer_limit(None);
     Ok(session)
-}
-
-pub(super) struct GatewayConnection {
-    socket: Socket,
-    tls: Option<ClientConnection>,
-    /// What the socket has not taken yet; in the TLS session where there is one.
-    unsent: Vec<u8>,
-    /// What has arrived, up to the first byte behind the last whole answer.
-    pub(super) received: Vec<u8>,
-    /// Whether every write has succeeded. After a failed one, what the gateway has answered before can still be read.
-    pub(super) is_writable: bool,
-}
-
-impl GatewayConnection {
-    fn complete_handshake(&mut self, deadline: Instant) -> io::Result<()> {
-        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-            self.flush();
-            wait_for(&mut [self.awaited()], Some(time_left(deadline)?))?;
-            if !self.read()? {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the socket, and what it is to become ready for.
-    pub(super) fn awaited(&self) -> PollFd<'_> {
-        let room = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
-        PollFd::new(&self.socket, PollFlags::IN | room)
-    }
-
-    /// Takes bytes, and writes what the socket takes of them.
-    pub(super) fn write(&mut self, bytes: &[u8]) {
-        match &mut self.tls {
-            // It has no bound, so it takes all of them.
-            Some(tls) => self.is_writable &= tls.writer().write_all(bytes).is_ok(),
-            None => self.unsent.extend_from_slice(bytes),
-        }
-        self.flush();
-    }
-
-    /// Writes what the socket takes of what it has not taken yet.
-    pub(super) fn flush(&mut self) {
-        while self.has_unsent() {
-            let written = match &mut self.tls {
-                Some(tls) => tls.write_tls(&mut self.socket),
-                None => self.socket.write(&self.unsent).inspect(|&written| drop(self.unsent.drain(..written))),
-            };
-            match written {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.is_writable = false,
-            }
-        }
-    }
-
-    pub(super) fn has_unsent(&self) -> bool {
-        self.is_writable && self.tls.as_ref().map_or(!self.unsent.is_empty(), |tls| tls.wants_write())
-    }
-
-    /// Reads once. Returns whether more may come.
-    pub(super) fn read(&mut self) -> io::Result<bool> {
-        match self.try_read() {
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(true),
-            read => read,
-        }
-    }
-
-    fn try_read(&mut self) -> io::Result<bool> {
-        let Some(tls) = &mut self.tls else {
-            let mut bytes = [0; READ_BYTES];
-            let length = self.socket.read(&mut bytes)?;
-            self.received.extend_from_slice(bytes.get(..length).unwrap_or_default());
-            return Ok(length > 0);
-        };
-        let length = tls.read_tls(&mut self.socket)?;
-        let state = tls.process_new_packets().map_err(io::Error::other)?;
-        tls.reader().take(state.plaintext_bytes_to_read() as u64).read_to_end(&mut self.received)?;
-        Ok(length > 0 && !state.peer_has_closed())
-    }
-}
-
-/// Waits until one of these is ready, or the time is over.
-pub(super) fn wait_for(polled: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
-    let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
-    retry_on_intr(|| poll(polled, timeout.as_ref()))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Lines as `listen` prints them, and the contents of the requests that they become.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, Read};
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, Read, Seek};
 
-use serde::de::IgnoredAny;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::message::check_json;
+use crate::sys::secret_file::BYTE_ORDER_MARK;
 
 /// The bytes of one read of standard input.
 const READ_BYTES: usize = 64 * 1024;
@@ -22,7 +25,7 @@ pub(super) fn content_of_line(line: &[u8]) -> Result<Vec<u8>, String> {
 /// Returns the content of the request that posts this message. The payload is sent as it stands.
 pub(super) fn content(topic: &str, payload: &str) -> Result<Vec<u8>, String> {
     // More than one value would become another message.
-    serde_json::from_str::<IgnoredAny>(payload).map_err(|error| format!("the payload is no JSON: {error}"))?;
+    check_json(payload.as_bytes()).map_err(|fault| format!("the payload is no JSON: {}", fault.reason()))?;
     let topic = serde_json::to_string(topic).map_err(|error| error.to_string())?;
     Ok(format!(r#"{{"topic":{topic},"payload":{payload}}}"#).into_bytes())
 }
@@ -66,37 +69,91 @@ pub(super) struct Lines {
     begun: Vec<u8>,
     /// Whether nothing more is to be read.
     pub(super) has_ended: bool,
+    /// Whether a line has ended. The first one may begin with a byte order mark.
+    has_line: bool,
+    read_bytes: u64,
+    /// The bytes of a regular file behind the place where it was opened.
+    all_bytes: Option<u64>,
 }
 
 impl Lines {
-    pub(super) fn of(file: File) -> Self {
-        Self { file, whole: VecDeque::new(), begun: Vec::new(), has_ended: false }
+    pub(super) fn of(mut file: File) -> Self {
+        let length = file.metadata().ok().filter(Metadata::is_file).map(|found| found.len());
+        let all_bytes = length.and_then(|length| length.checked_sub(file.stream_position().ok()?));
+        Self {
+            file,
+            whole: VecDeque::new(),
+            begun: Vec::new(),
+            has_ended: false,
+            has_line: false,
+            read_bytes: 0,
+            all_bytes,
+        }
     }
 
-    /// Returns the next line without its end, if it has been read whole. The last line may have no end.
+    /// Returns the next line without its end, if it has been read whole. The last line may have no end, and is none if it
+    /// is empty.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
-        self.whole.pop_front()
+        if self.may_be_over() { None } else { self.whole.pop_front() }
     }
 
-    /// Reads once.
+    /// Returns whether no line has been read whole, or one alone that is empty, and may be the last one.
+    fn may_be_over(&self) -> bool {
+        self.whole.len() < 2 && self.whole.iter().all(Vec::is_empty)
+    }
+
+    /// Returns whether another line is there, or may come: nobody waits for it.
+    pub(super) fn has_more(&mut self) -> bool {
+        while self.may_be_over() && !self.has_ended && is_readable(&self.file) {
+            // What cannot be read is there.
+            if self.read().is_err() {
+                break;
+            }
+        }
+        !(self.may_be_over() && self.has_ended)
+    }
+
+    /// Returns which share of a regular file has been read.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.all_bytes.map(|all| (self.read_bytes as f64 / all.max(1) as f64).min(1.0))
+    }
+
+    /// Reads once what has come, unless another process that shares the pipe has taken it.
     pub(super) fn read(&mut self) -> io::Result<()> {
         if self.begun.len() > MAX_LINE_BYTES {
             return Err(io::Error::other("a line is longer than 64 MiB"));
         }
         let mut bytes = [0; READ_BYTES];
-        let length = self.file.read(&mut bytes)?;
+        let length = match self.file.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            read => read?,
+        };
         self.has_ended = length == 0;
+        self.read_bytes += length as u64;
         let mut unsplit = bytes.get(..length).unwrap_or_default();
         while unsplit.read_until(b'\n', &mut self.begun)? > 0 {
             if self.begun.pop_if(|last| *last == b'\n').is_some() {
-                self.whole.push_back(std::mem::take(&mut self.begun));
+                self.end_line();
             }
         }
         if self.has_ended && !self.begun.is_empty() {
-            self.whole.push_back(std::mem::take(&mut self.begun));
+            self.end_line();
         }
         Ok(())
     }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.begun);
+        let unmarked = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| !self.has_line).map(<[u8]>::to_vec);
+        self.has_line = true;
+        self.whole.push_back(unmarked.unwrap_or(line));
+    }
+}
+
+/// Returns whether a read would return at once, with bytes, the end or an error.
+fn is_readable(file: &File) -> bool {
+    let mut polled = [PollFd::new(file, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
@@ -133,10 +190,10 @@ mod tests {
 
     #[test]
     fn lines_are_found_across_reads_and_the_last_needs_no_end() {
-        use std::io::{Seek, Write};
+        use std::io::Write;
         let mut file = tempfile::tempfile().unwrap();
         let long = "x".repeat(READ_BYTES);
-        write!(file, "a\n\n{long}\nb").unwrap();
+        write!(file, "\u{feff}a\n\n{long}\nb").unwrap();
         file.rewind().unwrap();
         let (mut lines, mut found) = (Lines::of(file), Vec::new());
         while !lines.has_ended {
@@ -147,5 +204,25 @@ mod tests {
         }
         assert_eq!(found, ["a", "", &long, "b"]);
         assert_eq!(lines.next(), None);
+    }
+
+    #[test]
+    fn an_empty_last_line_is_no_message_and_an_empty_one_before_it_is_one() {
+        use std::io::Write;
+        for (text, expected) in
+            [("", &[][..]), ("\n", &[]), ("\u{feff}", &[]), ("\u{feff}\n", &[]), ("a\n\n", &["a"]), ("\n\n", &[""])]
+        {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            file.rewind().unwrap();
+            let mut lines = Lines::of(file);
+            assert_eq!(lines.has_more(), !expected.is_empty(), "{text:?}");
+            while !lines.has_ended {
+                lines.read().unwrap();
+            }
+            let found: Vec<_> = std::iter::from_fn(|| lines.next()).collect();
+            assert_eq!(found, expected.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>(), "{text:?}");
+            assert!(!lines.has_more(), "{text:?}");
+        }
     }
 }

@@ -20,6 +20,7 @@ pub(super) struct Report {
     retries: u64,
     refused: u64,
     in_doubt: u64,
+    pub(super) is_stopped: bool,
 }
 
 impl Report {
@@ -37,14 +38,20 @@ impl Report {
             retries: 0,
             refused: 0,
             in_doubt: 0,
+            is_stopped: false,
         }
     }
 
-    pub(super) fn show_progress(&mut self) {
+    /// Shows also which `share` of the input was read, and how much time the rest takes at this pace.
+    pub(super) fn show_progress(&mut self, share: Option<f64>) {
         let now = Instant::now();
         if self.progress_at.is_some_and(|shown| now - shown >= PROGRESS_INTERVAL) {
             self.progress_at = Some(now);
-            let _ = write!(io::stderr(), "\r\x1b[K{}", self.accepted_lines());
+            let elapsed_s = self.started_at.elapsed().as_secs_f64();
+            let left = share.filter(|share| *share > 0.0).map_or_else(String::new, |share| {
+                format!("; {:.0} % done, {:.0} s left", share * 100.0, elapsed_s * (1.0 / share - 1.0))
+            });
+            let _ = write!(io::stderr(), "\r\x1b[K{}{left}", self.accepted_lines());
         }
     }
 
@@ -89,7 +96,8 @@ impl Report {
         ));
     }
 
-    /// Tells the sums. It fails if a line was refused or is in doubt. `unsent` tells which lines were not sent.
+    /// Tells the sums. It fails if a line was refused or is in doubt, or a signal has come. `unsent` tells which lines were
+    /// not sent.
     pub(super) fn finish(&self, unsent: &str) -> Result<(), Failure> {
         self.clear_progress();
         let mut text = self.accepted_lines();
@@ -103,13 +111,14 @@ impl Report {
         if self.accepted > 0 || self.noun == "line" {
             log(format_args!("{text}"));
         }
-        let text = match (self.refused, self.in_doubt) {
-            (0, 0) => return Ok(()),
-            (refused, 0) => format!("{} refused", plural(refused, self.noun)),
-            (0, in_doubt) => format!("{} in doubt", plural(in_doubt, self.noun)),
-            (refused, in_doubt) => format!("{} refused, {in_doubt} in doubt", plural(refused, self.noun)),
-        };
-        Err(Failure::new(Failure::INCOMPLETE, text).and(unsent))
+        let mut faults = Vec::new();
+        faults.extend((self.refused > 0).then(|| format!("{} refused", plural(self.refused, self.noun))));
+        faults.extend((self.in_doubt > 0).then(|| format!("{} in doubt", plural(self.in_doubt, self.noun))));
+        faults.extend(self.is_stopped.then(|| "ended by a signal".into()));
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(Failure::INCOMPLETE, faults.join(", ")).and(unsent))
     }
 
     /// Returns the lines by their numbers, in few words.

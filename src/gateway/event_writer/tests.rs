@@ -54,7 +54,7 @@ fn a_parent_that_reads_late_gets_the_last_event_about_each_subject() {
     for number in 0..5 * MAX_WAITING.lines {
         queue.push(&listening(&format!("http://a:{number}")));
         queue.push(&listening(&format!("http://b:{number}")));
-        queue.push(&Event::Stats(Stats { accepted: number as u64, ..Stats::default() }));
+        queue.push(&Event::Stats(Stats { uptime_s: number as u64, ..Stats::default() }));
         queue.push(&SETTINGS);
         queue.push(&Event::Disabled { reason: &format!("reason {number}") });
         queue.push(&bus("tcp://often:1"));
@@ -68,7 +68,7 @@ fn a_parent_that_reads_late_gets_the_last_event_about_each_subject() {
     assert!(place(&format!("http://a:{last}\"")) < place(&format!("http://b:{last}\"")));
     assert!(place(&format!("http://b:{last}\"")) < place(&format!("reason {last}\"")));
     assert!(place("tcp://once:1") < place("tcp://often:1"));
-    assert!(lines.contains(&format!("\"accepted\":{last},")));
+    assert!(lines.contains(&format!("\"uptime_s\":{last},")));
     assert!(lines.lines().last().unwrap().contains("stopped"), "{lines}");
 }
 
@@ -78,12 +78,12 @@ fn changes_of_state_are_kept_while_stats_can_be_dropped() {
     let mut queue = EventQueue::new();
     for number in 0..MAX_WAITING.lines {
         queue.push(&SETTINGS);
-        queue.push(&Event::Stats(Stats { accepted: number as u64, ..Stats::default() }));
+        queue.push(&Event::Stats(Stats { uptime_s: number as u64, ..Stats::default() }));
     }
     let lines = queue.written();
     let settings = lines.lines().filter(|line| line.contains("reloaded")).count();
     assert_eq!((settings, lines.lines().count()), (MAX_WAITING.lines - 1, MAX_WAITING.lines));
-    assert!(lines.contains(&format!("\"accepted\":{},", MAX_WAITING.lines - 1)));
+    assert!(lines.contains(&format!("\"uptime_s\":{},", MAX_WAITING.lines - 1)));
 }
 
 #[test]

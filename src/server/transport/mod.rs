@@ -6,8 +6,10 @@
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll, Waker};
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::sockopt::set_tcp_quickack;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, shutdown};
@@ -41,9 +43,13 @@ pub trait TransportListener: Sized + 'static {
     /// Waits until a connection may be accepted. To drop the future leaves nothing behind.
     fn acceptable(&self) -> impl Future<Output = io::Result<()>>;
 
+    /// Returns whether a connection may be accepted, as long as no other worker has done so. If not, the next
+    /// [`TransportListener::acceptable`] waits.
+    fn is_acceptable(&self) -> bool;
+
     /// Accepts a connection that has come, as a non-blocking socket, whether it was waited for or not. After
-    /// [`io::ErrorKind::WouldBlock`], the next [`TransportListener::acceptable`] waits. Fails with `EINVAL` once a TCP
-    /// socket was shut down.
+    /// [`io::ErrorKind::WouldBlock`], the next [`TransportListener::acceptable`] waits. Fails with `EINVAL` once the socket
+    /// was shut down.
     fn accept(&self) -> io::Result<OwnedFd>;
 }
 
@@ -98,10 +104,26 @@ impl TransportListener for AsyncFd<OwnedFd> {
         self.readable().await.map(drop)
     }
 
+    fn is_acceptable(&self) -> bool {
+        let mut socket = [PollFd::new(self.get_ref(), PollFlags::IN)];
+        let has_come = poll(&mut socket, Some(&Timespec::default())) != Ok(0);
+        if !has_come {
+            let _ = self.try_io(Interest::READABLE, |_| io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        }
+        has_come
+    }
+
     fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match accept_with(self.get_ref(), flags) {
-            Err(Errno::AGAIN) => self.try_io(Interest::READABLE, |_| Err(io::ErrorKind::WouldBlock.into())),
+            Err(Errno::AGAIN) => {
+                let nothing = self.try_io(Interest::READABLE, |_| Err(io::ErrorKind::WouldBlock.into()));
+                // Where a Unix socket was shut down, accept(2) does not say so.
+                match self.poll_read_ready(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => Err(Errno::INVAL.into()),
+                    _ => nothing,
+                }
+            }
             accepted => Ok(accepted?),
         }
     }

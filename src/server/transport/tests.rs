@@ -141,6 +141,27 @@ async fn no_stream_of_many_is_forgotten<S: Stream>() {
     }
 }
 
+/// A worker that waits for a permit looks whether its connection is still there.
+#[test]
+fn a_connection_that_another_worker_has_accepted_is_not_acceptable() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    Epoll::new().unwrap().block_on(async {
+        let one = <AsyncFd<OwnedFd> as TransportListener>::new(listener.try_clone().unwrap().into()).unwrap();
+        for _ in 0..2 {
+            assert!(!one.is_acceptable());
+            let _client = std::net::TcpStream::connect(address).unwrap();
+            assert!(one.is_acceptable());
+            timeout(EVENT_TIMEOUT, one.acceptable()).await.expect("a connection has come").unwrap();
+            assert!(one.is_acceptable());
+            listener.accept().unwrap();
+            assert!(!one.is_acceptable());
+            assert!(timeout(Duration::from_millis(1), one.acceptable()).await.is_err(), "nobody waits");
+        }
+    });
+}
+
 async fn everything<S: Stream>() {
     bytes_and_the_end_arrive::<S>().await;
     what_has_arrived_is_read_before_the_event_loop_tells::<S>().await;

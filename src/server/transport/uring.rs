@@ -8,11 +8,13 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, opcode, types};
-use rustix::event::PollFlags;
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
+use tokio::time::timeout;
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{Stream, Transport};
@@ -23,20 +25,29 @@ const SUBMISSIONS: u32 = 256;
 /// Sockets that become ready in one turn. The kernel keeps what does not fit.
 const COMPLETIONS: u32 = 2048;
 
+/// How long the poll of a new ring may take, which is ready at once. A machine may be busy.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// tokio-uring's runtime.
 pub struct Uring(tokio_uring::Runtime);
 
 impl Uring {
-    /// Asks the kernel for a ring, and gives it back.
-    pub(crate) fn probe() -> io::Result<()> {
-        ring(COMPLETIONS).build(SUBMISSIONS).map(drop)
-    }
-
+    /// Fails also where the kernel or a seccomp filter lets a ring be made and not used.
     pub(super) fn with_entries(submissions: u32, completions: u32) -> io::Result<Self> {
-        // Where the ring is refused, tokio-uring leaves the descriptors of its runtime open.
-        Self::probe()?;
+        // Where the ring is refused, tokio-uring leaves the descriptors of its runtime open. Why a submission is refused,
+        // it does not tell.
+        ring(completions).build(submissions)?.submit()?;
         let mut builder = tokio_uring::builder();
-        tokio_uring::Runtime::new(builder.entries(submissions).uring_builder(&ring(completions))).map(Self)
+        let runtime = tokio_uring::Runtime::new(builder.entries(submissions).uring_builder(&ring(completions)))?;
+        let ready = Rc::new(eventfd(1, EventfdFlags::CLOEXEC)?);
+        match runtime.block_on(async { timeout(OPERATION_TIMEOUT, poll(&ready, PollFlags::IN)).await }) {
+            Ok(polled) => polled.map(|()| Self(runtime)),
+            Err(_) => {
+                // Its drop would wait for the operation.
+                std::mem::forget(runtime);
+                Err(io::Error::new(io::ErrorKind::TimedOut, "an operation does not end"))
+            }
+        }
     }
 }
 

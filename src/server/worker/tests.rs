@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::RawFd;
 use std::pin::pin;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::task::{self, Wake};
 
 use tokio::io::unix::AsyncFd;
@@ -15,13 +16,13 @@ use super::*;
 use crate::bus::{Bus, BusConfig};
 use crate::http::Context;
 use crate::http::policy::Policy;
-use crate::http::timing::Timeouts;
 use crate::server::counters::WorkerCounters;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::shared::{Shared, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::sync::budget::Budget;
+use crate::terms::limits::Timeouts;
 use crate::terms::token::Token;
 
 const BUDGET_BYTES: usize = 100_000;
@@ -105,7 +106,7 @@ fn draining() -> Mode {
 fn listening_socket(inherited: Option<RawFd>) -> ListeningSocket {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = BoundAddress::Tcp(socket.local_addr().unwrap());
-    ListeningSocket { socket: socket.into(), address, inherited }
+    ListeningSocket { socket: socket.into(), address, inherited, is_lost: AtomicBool::new(false) }
 }
 
 /// Returns a connection and its client, who has sent nothing.
@@ -257,6 +258,10 @@ impl TransportListener for LateListener {
 
     fn acceptable(&self) -> impl Future<Output = io::Result<()>> {
         self.0.acceptable()
+    }
+
+    fn is_acceptable(&self) -> bool {
+        self.0.is_acceptable()
     }
 
     fn accept(&self) -> io::Result<OwnedFd> {

@@ -45,7 +45,10 @@ fn a_dangling_link_counts_as_an_absent_file() {
 fn a_directory_is_unreadable() {
     let dir = tempfile::tempdir().unwrap();
     let error = read(dir.path()).access.unwrap_err();
-    assert_eq!(error, format!("{}: not a regular file", dir.path().display()));
+    assert_eq!(
+        error,
+        format!("{}: not a regular file; a folder is there: name a file, or move it away", dir.path().display())
+    );
 }
 
 #[test]

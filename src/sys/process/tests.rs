@@ -15,15 +15,6 @@ fn a_thread_inherits_the_batch_policy() {
 }
 
 #[test]
-fn the_processor_time_of_a_thread_grows_with_its_work_alone() {
-    let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(20)));
-    let before = thread_processor_time();
-    other.join().unwrap();
-    assert!(thread_processor_time() < before + Duration::from_millis(20));
-    while thread_processor_time() == before {}
-}
-
-#[test]
 fn signals_that_the_parent_has_blocked_reach_the_thread() {
     // Each digit of the set stands for four signals (proc_pid_status(5)).
     let blocked = || {
@@ -80,6 +71,22 @@ fn seconds_and_minutes_are_the_same_in_this_time_zone_up_to_its_offset() {
     // Offsets are multiples of 15 minutes since 1972.
     assert_eq!((minute % 15, second), (46 % 15, 43));
     assert!((0..24).contains(&hour));
+}
+
+#[test]
+fn what_is_allocated_counts_whichever_thread_has_it_and_not_when_it_is_freed() {
+    const BYTES: usize = 256 << 20;
+    const CHUNK_BYTES: usize = 100 << 10;
+    let before = allocated_bytes();
+    let chunks = || -> Vec<Vec<u8>> { (0..BYTES / CHUNK_BYTES).map(|_| Vec::with_capacity(CHUNK_BYTES)).collect() };
+    // The chunks are in the arena of that thread, and the vector has pages of its own.
+    let held = std::hint::black_box((std::thread::spawn(chunks).join().unwrap(), Vec::<u8>::with_capacity(BYTES)));
+    let more = allocated_bytes() - before;
+    assert!(more > BYTES * 7 / 4, "{more} bytes more");
+    drop(held);
+    return_freed_memory();
+    let more = allocated_bytes().saturating_sub(before);
+    assert!(more < BYTES / 4, "{more} bytes more");
 }
 
 #[test]

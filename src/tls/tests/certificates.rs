@@ -3,8 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::load_self_signed;
 use crate::tls::certificate::{CertificateError, LoadedCertificate, MAX_FILE_BYTES, load};
-use crate::tls::source::{CERTIFICATE_FILE, KEY_FILE, load_self_signed};
+use crate::tls::source::{CERTIFICATE_FILE, KEY_FILE, Occasion};
 
 /// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
 const EC_CERTIFICATE: &str = include_str!("data/ec-cert.pem");
@@ -41,7 +42,7 @@ impl GivenFiles {
     }
 
     fn load(&self) -> Result<LoadedCertificate, CertificateError> {
-        Ok(load(&self.certificate, &self.key, SystemTime::now())?.0)
+        load(&self.certificate, &self.key, SystemTime::now())
     }
 }
 
@@ -143,7 +144,9 @@ fn a_file_that_cannot_be_read_is_reported_in_the_words_of_the_system() {
     let expected = format!("{}: No such file or directory (os error 2)", files.key.display());
     assert_eq!(files.load().unwrap_err().to_string(), expected);
     fs::create_dir(&files.key).unwrap();
-    assert_eq!(files.load().unwrap_err().to_string(), format!("{}: not a regular file", files.key.display()));
+    let expected =
+        format!("{}: not a regular file; a folder is there: name a file, or move it away", files.key.display());
+    assert_eq!(files.load().unwrap_err().to_string(), expected);
     let endless = load(Path::new("/dev/zero"), &files.key, SystemTime::now());
     assert_eq!(endless.map(drop).unwrap_err().to_string(), "/dev/zero: not a regular file");
     fs::File::create(&files.certificate).unwrap().set_len(MAX_FILE_BYTES as u64 + 1).unwrap();
@@ -164,9 +167,9 @@ fn an_expired_certificate_is_loaded_with_a_warning() {
 fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    load_self_signed(directory.path(), &[], now).unwrap();
+    load_self_signed(directory.path(), &[], now, Occasion::Start).unwrap();
     let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
-    let warnings = |at| load(&certificate, &key, at).unwrap().0.warnings;
+    let warnings = |at| load(&certificate, &key, at).unwrap().warnings;
     assert_eq!(warnings(now), Vec::<String>::new());
     let before = now - Duration::from_secs(2 * 86_400);
     let [warning] = <[String; 1]>::try_from(warnings(before)).unwrap();

@@ -10,8 +10,9 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
+use super::load_self_signed;
 use crate::tls::session::{Acceptor, Session, TlsFault};
-use crate::tls::source::{AUTHORITY_FILE, load_self_signed};
+use crate::tls::source::{AUTHORITY_FILE, Occasion};
 
 /// An acceptor with a self-signed pair, and the directory of the pair.
 pub(super) struct Rig {
@@ -41,7 +42,7 @@ impl Rig {
 }
 
 pub(super) fn identity(directory: &std::path::Path) -> Arc<CertifiedKey> {
-    load_self_signed(directory, &[], SystemTime::now()).unwrap().identity
+    load_self_signed(directory, &[], SystemTime::now(), Occasion::Start).unwrap().identity
 }
 
 /// Both ends of a connection.

@@ -11,3 +11,19 @@ mod client;
 mod programs;
 mod sessions;
 mod source;
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::certificate::{CertificateError, CertificateName, LoadedCertificate};
+use super::source::{CertificateSource, Occasion};
+
+/// Loads the self-signed pair in a directory that exists.
+fn load_self_signed(
+    directory: &Path,
+    names: &[CertificateName],
+    now: SystemTime,
+    occasion: Occasion<'_>,
+) -> Result<LoadedCertificate, CertificateError> {
+    CertificateSource::SelfSigned { directory: directory.into(), names: names.into() }.load(now, occasion)
+}

@@ -6,8 +6,9 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, CipherSuite, Error, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
 use super::client::{Pair, Rig, identity};
+use super::load_self_signed;
 use crate::tls::session::{RecordTracker, is_plain_http};
-use crate::tls::source::{KEY_FILE, load_self_signed};
+use crate::tls::source::{KEY_FILE, Occasion};
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const MEBIBYTE: usize = 1024 * 1024;
@@ -253,7 +254,7 @@ fn no_answer_is_sent_before_the_handshake_has_ended() {
 #[test]
 fn debug_shows_no_secret() {
     let rig = Rig::new();
-    let loaded = load_self_signed(rig.directory.path(), &[], SystemTime::now()).unwrap();
+    let loaded = load_self_signed(rig.directory.path(), &[], SystemTime::now(), Occasion::Start).unwrap();
     let key = PrivatePkcs8KeyDer::from_pem_file(rig.directory.path().join(KEY_FILE)).unwrap();
     let shown = format!("{loaded:?}");
     for bytes in key.secret_pkcs8_der().chunks(8).skip(4).take(4) {

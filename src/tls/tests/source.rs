@@ -3,13 +3,28 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::load_self_signed;
 use crate::tls::certificate::{CertificateError, CertificateName, LoadedCertificate, parse};
-use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE, CertificateSource, KEY_FILE, load_self_signed};
+use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE, CertificateSource, KEY_FILE, Occasion};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Loads the pair at a start.
 fn load(directory: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
-    load_self_signed(directory, &[], now)
+    load_self_signed(directory, &[], now, Occasion::Start)
+}
+
+/// Loads the pair while this one is served.
+fn load_again(
+    directory: &Path,
+    now: SystemTime,
+    served: &LoadedCertificate,
+) -> Result<LoadedCertificate, CertificateError> {
+    load_self_signed(directory, &[], now, Occasion::Run(Some(&served.identity)))
+}
+
+fn read_pair(directory: &Path) -> [Option<Vec<u8>>; 2] {
+    [CERTIFICATE_FILE, KEY_FILE].map(|file| fs::read(directory.join(file)).ok())
 }
 
 fn mode(path: &Path) -> u32 {
@@ -27,8 +42,7 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     let directory = root.path().join("a/b");
     let source = CertificateSource::beside(&directory.join("user_settings.py"), Vec::new());
     let now = SystemTime::now();
-    source.make_directory().unwrap();
-    let made = source.load(now).unwrap();
+    let made = source.load(now, Occasion::Start).unwrap();
     assert_eq!(replaced(&made), Some(None));
     assert_eq!((mode(&root.path().join("a")), mode(&directory)), (0o700, 0o700));
     let [certificate, key] = source.files();
@@ -41,7 +55,7 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     // A process that was killed has left it behind.
     let abandoned = directory.join(format!("{KEY_FILE}.4194304.new"));
     fs::write(&abandoned, "").unwrap();
-    let kept = source.load(now).unwrap();
+    let kept = source.load(now, Occasion::Start).unwrap();
     assert_eq!((&kept.identity.cert, kept.warnings), (&made.identity.cert, Vec::new()));
     assert!(!abandoned.exists());
 }
@@ -63,20 +77,29 @@ fn a_pair_is_renewed_a_month_before_its_end() {
     assert!(renewed.not_after.unwrap() - 30 * DAY > renew_at + 700 * DAY);
 }
 
-/// People trust the pair, and the clock of a computer without a battery is wrong until the network tells the time.
+/// A clock that was ahead has made it, and no client accepts it.
 #[test]
-fn a_pair_that_is_not_valid_yet_is_kept() {
+fn a_pair_that_is_not_valid_yet_is_made_anew_at_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    let made = load(directory.path(), now + 1000 * DAY).unwrap();
-    let authority = directory.path().join(AUTHORITY_FILE);
-    fs::write(&authority, "what browsers trust").unwrap();
-    let kept = load(directory.path(), now).unwrap();
-    assert_eq!(kept.identity.cert, made.identity.cert);
-    assert_eq!(fs::read_to_string(authority).unwrap(), "what browsers trust");
+    let ahead = load(directory.path(), now + 1000 * DAY).unwrap();
+    let kept = load_again(directory.path(), now, &ahead).unwrap();
+    assert_eq!(kept.identity.cert, ahead.identity.cert);
     let [text] = <[String; 1]>::try_from(kept.warnings).unwrap();
     assert!(text.contains(": the certificate is not valid before "), "{text}");
-    assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().warnings, Vec::<String>::new());
+    let again = load(directory.path(), now).unwrap();
+    assert_eq!(replaced(&again), Some(Some("the last one is not valid yet")));
+    assert_eq!(load(directory.path(), now).unwrap().identity.cert, again.identity.cert);
+}
+
+/// People trust the pair, and the clock of a computer without a battery is wrong until the network tells the time.
+#[test]
+fn a_pair_is_kept_where_the_clock_shows_a_time_before_the_program_was_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = load(directory.path(), SystemTime::now()).unwrap();
+    for before in [SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + 365 * 55 * DAY] {
+        assert_eq!(load(directory.path(), before).unwrap().identity.cert, made.identity.cert);
+    }
 }
 
 #[test]
@@ -86,6 +109,98 @@ fn a_clock_outside_the_calendar_does_not_panic() {
     load(directory.path(), before_1970).unwrap();
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 50);
     assert!(load(directory.path(), far).unwrap_err().to_string().contains("a certificate cannot be made"));
+}
+
+/// Each row puts other files in the place of a pair that is served, and has why they are refused, or `None` where they
+/// are served. No time comes at which they are written over, also not when the pair that is served is due.
+#[test]
+fn while_the_gateway_runs_it_writes_over_no_files_that_somebody_has_put_there() {
+    let now = SystemTime::now();
+    let other = tempfile::tempdir().unwrap();
+    load(other.path(), now).unwrap();
+    let [certificate, key] = read_pair(other.path());
+    let later = tempfile::tempdir().unwrap();
+    load(later.path(), now + 10 * DAY).unwrap();
+    let earlier = tempfile::tempdir().unwrap();
+    load(earlier.path(), now - 800 * DAY).unwrap();
+    let nameless = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let nameless = [nameless.cert.pem(), nameless.signing_key.serialize_pem()].map(|text| Some(text.into_bytes()));
+    let empty = || Some(Vec::new());
+    for (put, refused) in [
+        ([None, key.clone()], Some("No such file")),
+        ([certificate.clone(), None], Some("No such file")),
+        ([empty(), key.clone()], Some("empty")),
+        ([certificate.clone(), empty()], Some("empty")),
+        ([certificate.clone(), read_pair(later.path())[1].clone()], Some("does not match")),
+        ([certificate, key], None),
+        (nameless, None),
+        (read_pair(later.path()), None),
+        (read_pair(earlier.path()), None),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let served = load(directory.path(), now).unwrap();
+        for (file, content) in [CERTIFICATE_FILE, KEY_FILE].into_iter().zip(&put) {
+            match content {
+                Some(content) => fs::write(directory.path().join(file), content).unwrap(),
+                None => fs::remove_file(directory.path().join(file)).unwrap(),
+            }
+        }
+        let renew_at = served.not_after.unwrap() - 30 * DAY;
+        for at in [now, renew_at, renew_at + 31 * DAY] {
+            let loaded = [
+                load_again(directory.path(), at, &served),
+                // No certificate is served, since the load at the start has failed.
+                load_self_signed(directory.path(), &[], at, Occasion::Run(None)),
+            ];
+            for loaded in loaded {
+                match (loaded, refused) {
+                    (Ok(loaded), None) => assert!(loaded.made.is_none()),
+                    (Err(error), Some(reason)) => assert!(error.to_string().contains(reason), "{error}"),
+                    (loaded, _) => panic!("{refused:?}: {loaded:?}"),
+                }
+            }
+            assert_eq!(read_pair(directory.path()), put, "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn while_the_gateway_runs_a_pair_that_lacks_a_name_is_served_with_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let made = load(directory.path(), now).unwrap();
+    let names = ["pi.local".parse().unwrap()];
+    let loaded = load_self_signed(directory.path(), &names, now, Occasion::Run(None)).unwrap();
+    assert_eq!(loaded.identity.cert, made.identity.cert);
+    let [text] = <[String; 1]>::try_from(loaded.warnings).unwrap();
+    assert!(text.ends_with("gateway-cert.pem: the certificate does not name pi.local until the next start"), "{text}");
+}
+
+#[test]
+fn while_the_gateway_runs_a_new_pair_is_made_where_both_files_are_missing_or_the_served_one_is_due() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let mut served = load(directory.path(), now).unwrap();
+    for made_where in [Occasion::Run(Some(&served.identity.clone())), Occasion::Run(None)] {
+        [CERTIFICATE_FILE, KEY_FILE].iter().for_each(|file| fs::remove_file(directory.path().join(file)).unwrap());
+        served = load_self_signed(directory.path(), &[], now, made_where).unwrap();
+        assert_eq!(replaced(&served), Some(None));
+    }
+    let renew_at = served.not_after.unwrap() - 30 * DAY;
+    assert_eq!(replaced(&load_again(directory.path(), renew_at - Duration::from_secs(1), &served).unwrap()), None);
+    let renewed = load_again(directory.path(), renew_at, &served).unwrap();
+    assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
+}
+
+/// A link whose target is away may lead to a pair again.
+#[test]
+fn while_the_gateway_runs_links_that_lead_nowhere_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    for file in [CERTIFICATE_FILE, KEY_FILE] {
+        symlink(directory.path().join("away").join(file), directory.path().join(file)).unwrap();
+    }
+    load_self_signed(directory.path(), &[], SystemTime::now(), Occasion::Run(None)).unwrap_err();
+    assert!(fs::symlink_metadata(directory.path().join(KEY_FILE)).unwrap().is_symlink());
 }
 
 #[test]
@@ -146,7 +261,7 @@ fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() 
     let now = SystemTime::now();
     let load = |names: &[&str], at| {
         let names: Vec<CertificateName> = names.iter().map(|name| name.parse().unwrap()).collect();
-        load_self_signed(directory.path(), &names, at).unwrap()
+        load_self_signed(directory.path(), &names, at, Occasion::Start).unwrap()
     };
     load(&[], now);
     let first = load(&["pi.local", "localhost", "192.0.2.7", "Pi.local"], now);
@@ -161,13 +276,32 @@ fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() 
     assert_eq!(names_of(&renewed).len(), names_of(&both).len());
 }
 
+/// Each pair has names of the last one, and after a start of each there is one that has all.
+#[test]
+fn two_gateways_with_many_names_share_a_pair() {
+    for counts in [[33, 33], [100, 33], [33, 100], [200, 1]] {
+        let directory = tempfile::tempdir().unwrap();
+        let names = [0, 1].map(|gateway| -> Vec<CertificateName> {
+            (0..counts[gateway]).map(|name| format!("n{name}-of-{gateway}.local").parse().unwrap()).collect()
+        });
+        let load = |gateway: usize| {
+            load_self_signed(directory.path(), &names[gateway], SystemTime::now(), Occasion::Start).unwrap()
+        };
+        [0, 1, 0].into_iter().for_each(|gateway| drop(load(gateway)));
+        for gateway in [1, 0] {
+            assert_eq!(replaced(&load(gateway)), None, "{counts:?}");
+        }
+    }
+}
+
 #[test]
 fn the_names_that_a_pair_keeps_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let mut count = 0;
     for name in 0..40 {
         let name = format!("computer-{name}.local").parse().unwrap();
-        count = names_of(&load_self_signed(directory.path(), &[name], SystemTime::now()).unwrap()).len();
+        let loaded = load_self_signed(directory.path(), &[name], SystemTime::now(), Occasion::Start);
+        count = names_of(&loaded.unwrap()).len();
     }
     assert_eq!(count, 3 + 1 + 32);
 }
@@ -182,7 +316,7 @@ fn a_key_with_permissions_for_others_is_kept_and_loses_them() {
     let source = CertificateSource::SelfSigned { directory: directory.path().into(), names: Vec::new() };
     let closed = source.close_key();
     let expected = "the private key was open to others than its owner (mode 0644) and is now closed (0600); if anyone may \
-                    have read it, remove the file, and the gateway makes a new key";
+                    have read it, remove it with its certificate, and the gateway makes new ones";
     assert_eq!(closed, Some(format!("{}: {expected}", key.display())));
     assert_eq!(mode(&key), 0o600);
 
@@ -202,7 +336,8 @@ fn a_directory_in_place_of_a_file_is_not_replaced() {
     fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
     fs::create_dir(directory.path().join(CERTIFICATE_FILE)).unwrap();
     let error = load(directory.path(), SystemTime::now()).unwrap_err();
-    assert_eq!(error.to_string(), format!("{}: not a regular file", directory.path().join(CERTIFICATE_FILE).display()));
+    assert_eq!(error.path, directory.path().join(CERTIFICATE_FILE));
+    assert_eq!(error.reason, "not a regular file; a folder is there: name a file, or move it away");
 }
 
 #[test]
@@ -211,7 +346,7 @@ fn an_error_names_the_directory_that_cannot_be_created() {
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     let source = CertificateSource::beside(&file.join("below/user_settings.py"), Vec::new());
-    let error = source.make_directory().unwrap_err().to_string();
+    let error = source.load(SystemTime::now(), Occasion::Start).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: cannot be written: ", file.join("below").display())), "{error}");
 }
 

@@ -11,15 +11,15 @@ mod tests;
 use std::mem;
 use std::time::Duration;
 
-use readers::{DialledReader, Reader};
+use readers::{DialledReader, LOOK_BYTES, Reader};
 
 pub use readers::SubscriberTotals;
 
-use super::log::{Cursor, Entry, Freed, Log, Origin};
-use super::noted_topics::NotedTopics;
+use super::log::{Cursor, Freed, Log, Origin};
 use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
+use crate::terms::noted_topics::NotedTopics;
 
 /// What is written to a subscriber at once, in bytes. A batch is one system call, which costs as much as 10 KiB.
 pub const BATCH_BYTES: usize = 64 * 1024;
@@ -34,9 +34,6 @@ pub const REFERENCED_BYTES: usize = 16 * 1024;
 /// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. The others wait while
 /// it is written.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
-
-/// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
-pub const FORWARDED_BYTES: usize = 64 * 1024 * 1024;
 
 /// The log and its readers.
 #[derive(Debug, Default)]
@@ -53,15 +50,10 @@ pub struct Exchange {
     /// The places of subscribers for which messages wait.
     waiting: PlaceSet,
     dialled: Vec<DialledReader>,
-    /// The number below which no dialled endpoint needs a posted message; `u64::MAX` if none is to have any.
-    handed_below: Cursor,
     /// The oldest posted message, the oldest one of a publisher, and the oldest one that a subscriber waits for.
     oldest_posted: Cursor,
     oldest_forwarded: Cursor,
     oldest_wanted: Cursor,
-    freed: Freed,
-    forwarded_bytes: usize,
-    is_full: bool,
     /// The number of messages that matched no subscription at bound endpoints.
     unsubscribed: u64,
     /// The topics of posted messages that no subscriber asks for.
@@ -106,18 +98,10 @@ impl Exchange {
             self.of_hub.remove(place);
             self.waiting.remove(place);
         }
-        let mut index = self.log.index_of(first);
-        while let Some(entry) = self.log.get_mut(index) {
-            entry.wanted = entry.wanted.difference(&places);
-            self.free_unneeded(index);
-            index += 1;
-        }
-        self.log.tidy();
-    }
-
-    /// Takes a posted message.
-    pub fn post(&mut self, message: WireMessage, now: Duration) {
-        self.take(message, Origin::Posted, now);
+        self.log.change(first, |entry| {
+            entry.wanted = entry.wanted.combined(&places, |wanted, left| wanted & !left);
+            true
+        });
     }
 
     /// Takes note of the topic of a posted message if no subscriber of a bound endpoint asks for it.
@@ -127,40 +111,26 @@ impl Exchange {
         }
     }
 
-    /// Takes a message of a publisher of the hub. Returns how many subscribers it goes to.
-    pub fn forward(&mut self, message: WireMessage, now: Duration) -> usize {
-        self.take(message, Origin::Forwarded, now).len()
-    }
-
-    /// Returns the subscribers that are to have the message.
-    fn take(&mut self, message: WireMessage, origin: Origin, taken_at: Duration) -> PlaceSet {
+    /// Takes a message. Returns the subscribers that it goes to.
+    pub fn take(&mut self, message: WireMessage, origin: Origin, taken_at: Duration) -> PlaceSet {
         let is_forwarded = origin == Origin::Forwarded;
         let matching = self.subscriptions.matching(message.topic());
-        let wanted = if is_forwarded { matching.intersection(&self.of_hub) } else { matching };
+        let wanted = if is_forwarded { matching.combined(&self.of_hub, |all, of_hub| all & of_hub) } else { matching };
         if wanted.is_empty() && !self.readers.is_empty() {
             self.unsubscribed += 1;
             if !is_forwarded {
                 self.unsubscribed_topics.note(message.topic());
             }
         }
-        let number = self.log.next_number;
-        if wanted.is_empty() && (is_forwarded || number < self.handed_below) {
-            self.freed.add(origin, &message);
-            return wanted;
-        }
-        if is_forwarded {
-            self.forwarded_bytes += message.weight_bytes();
-            self.is_full |= self.forwarded_bytes >= FORWARDED_BYTES;
-        }
         for place in wanted.iter() {
             let Some(reader) = self.readers.get_mut(usize::from(place)) else { continue };
             if reader.waiting_messages == 0 {
-                reader.next = number;
+                reader.next = self.log.next_number;
                 self.waiting.insert(place);
             }
             reader.waiting_messages += 1;
         }
-        self.log.push(Entry { number, origin, taken_at, wanted, message: Some(message) });
+        self.log.push(message, origin, taken_at, wanted);
         wanted
     }
 
@@ -171,12 +141,12 @@ impl Exchange {
 
     /// Returns the number of messages that wait for the subscriber at this place.
     pub fn waiting_at(&self, place: u8) -> u64 {
-        self.reader(place).map_or(0, |reader| reader.waiting_messages)
+        self.readers.get(usize::from(place)).map_or(0, |reader| reader.waiting_messages)
     }
 
     /// Returns whether the stream to the subscriber at this place is between two messages.
     pub fn is_between_messages(&self, place: u8) -> bool {
-        self.reader(place).is_none_or(|reader| reader.written_bytes == 0)
+        self.readers.get(usize::from(place)).is_none_or(|reader| reader.written_bytes == 0)
     }
 
     /// Collects what is to be written next to the subscriber at this place: first the bytes that are put into `copied`,
@@ -190,7 +160,7 @@ impl Exchange {
             return &[];
         };
         let (mut left, mut skip_bytes) = (reader.waiting_messages, reader.written_bytes);
-        for entry in self.log.from(self.log.index_of(reader.next)).take(BATCH_ENTRIES) {
+        for entry in self.log.from(reader.next).take(BATCH_ENTRIES) {
             let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else {
                 if copied.is_empty() {
                     reader.next = entry.number + 1;
@@ -213,79 +183,55 @@ impl Exchange {
         &[]
     }
 
-    /// Takes note that so many bytes of the messages for this place were written. Returns whether it is time to look
-    /// how much of them the peer has acknowledged ([`Exchange::acknowledged`]).
-    pub fn written(&mut self, place: u8, bytes: usize) -> bool {
-        let Some(reader) = self.reader(place) else { return false };
-        let mut left_bytes = bytes;
-        let mut index = self.log.index_of(reader.next);
-        while left_bytes > 0 {
-            let Some((entry, reader)) = self.log.get_mut(index).zip(self.readers.get_mut(usize::from(place))) else {
-                debug_assert!(false, "{left_bytes} bytes more than wait for {place}");
-                break;
+    /// Takes note that so many bytes of the messages for this place were written. Now and then, it asks how many bytes
+    /// the peer has not acknowledged.
+    pub fn written(&mut self, place: u8, bytes: usize, unacknowledged_bytes: impl FnOnce() -> u64) {
+        let Some(reader) = self.readers.get_mut(usize::from(place)) else { return };
+        let (mut left_bytes, bytes_before) = (bytes, reader.sent.bytes);
+        self.log.change(reader.next, |entry| {
+            let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else {
+                return left_bytes > 0;
             };
-            index += 1;
-            let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else { continue };
-            reader.next = entry.number;
             let written_bytes = left_bytes.min(message.wire_bytes() - reader.written_bytes);
             left_bytes -= written_bytes;
             reader.written_bytes += written_bytes;
-            reader.sent.add(written_bytes);
+            reader.sent.bytes += written_bytes as u64;
             if reader.written_bytes < message.wire_bytes() {
-                break;
+                return false;
             }
             reader.sent.end_message();
             (reader.next, reader.written_bytes) = (entry.number + 1, 0);
             reader.waiting_messages -= 1;
-            if reader.waiting_messages == 0 {
-                self.waiting.remove(place);
-            }
             entry.wanted.remove(place);
-            self.free_unneeded(index - 1);
+            true
+        });
+        debug_assert_eq!(left_bytes, 0, "no more is written than waits for {place}");
+        if reader.waiting_messages == 0 {
+            self.waiting.remove(place);
         }
-        self.log.tidy();
-        self.reader(place).is_some_and(|reader| reader.sent.is_to_be_looked_at())
-    }
-
-    /// Takes note that so many bytes were written to this place that belong to no message.
-    pub fn command_written(&mut self, place: u8, bytes: usize) {
-        if let Some(reader) = self.readers.get_mut(usize::from(place)) {
-            reader.sent.add(bytes);
-        }
-    }
-
-    /// Takes note of how many of the bytes that were written to this place its peer has not acknowledged.
-    pub fn acknowledged(&mut self, place: u8, unacknowledged_bytes: u64) {
-        if let Some(reader) = self.readers.get_mut(usize::from(place)) {
-            reader.sent.acknowledge(unacknowledged_bytes);
+        if reader.sent.bytes / LOOK_BYTES > bytes_before / LOOK_BYTES {
+            reader.sent.acknowledge(unacknowledged_bytes());
         }
     }
 
     /// Returns how many messages the subscriber at this place loses if it is disconnected, at most: those that are not
-    /// wholly written, and those whose end it has not acknowledged.
-    pub fn lost(&self, place: u8) -> u64 {
-        self.reader(place).map_or(0, |reader| reader.waiting_messages + reader.sent.unacknowledged_messages())
+    /// wholly written, and those whose end may be in the last `unacknowledged_bytes` that were written to it.
+    pub fn lost(&mut self, place: u8, unacknowledged_bytes: u64) -> u64 {
+        let Some(reader) = self.readers.get_mut(usize::from(place)) else { return 0 };
+        reader.waiting_messages + reader.sent.acknowledge(unacknowledged_bytes)
     }
 
-    /// Returns the subscribers for which the oldest message of this origin has waited for longer than `time`.
-    pub fn overdue(&mut self, origin: Origin, time: Duration, now: Duration) -> PlaceSet {
-        let overdue = self.oldest(origin).filter(|entry| now.saturating_sub(entry.taken_at) > time);
-        overdue.map_or_else(PlaceSet::default, |entry| entry.wanted)
-    }
-
-    /// Returns the subscribers that the oldest posted message waits for, and whether it waits for a dialled endpoint.
-    pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
-        let handed_below = self.handed_below;
-        let oldest = self.oldest(Origin::Posted);
-        oldest.map_or_else(Default::default, |entry| (entry.wanted, entry.number >= handed_below))
-    }
-
-    fn oldest(&mut self, origin: Origin) -> Option<&Entry> {
+    /// Returns the subscribers that the oldest message of this origin waits for, and whether it waits for a dialled
+    /// endpoint: nobody unless it was taken before this time.
+    pub fn oldest_waits_for(&mut self, origin: Origin, before: Duration) -> (PlaceSet, bool) {
         let number = match origin {
             Origin::Posted => &mut self.oldest_posted,
             Origin::Forwarded => &mut self.oldest_forwarded,
         };
-        self.log.first(number, |entry| entry.message.is_some() && entry.origin == origin)
+        let oldest = self.log.first(number, |entry| entry.message.is_some() && entry.origin == origin);
+        let waits_for_dialled = |number| origin == Origin::Posted && number >= self.log.handed_below;
+        let oldest = oldest.filter(|entry| entry.taken_at < before);
+        oldest.map(|entry| (entry.wanted, waits_for_dialled(entry.number))).unwrap_or_default()
     }
 
     /// Returns how it stands with the subscribers.
@@ -310,7 +256,7 @@ impl Exchange {
         if let Some(reader) = self.dialled.get_mut(endpoint) {
             reader.is_connected = is_connected;
             // What the endpoints that were connected have all been handed is of the past.
-            reader.next = reader.next.max(self.handed_below.min(self.log.next_number));
+            reader.next = reader.next.max(self.log.handed_below.min(self.log.next_number));
         }
         self.free_handed();
     }
@@ -321,7 +267,7 @@ impl Exchange {
         let reader = self.dialled.get_mut(endpoint).filter(|reader| reader.is_connected);
         let Some(DialledReader { next, .. }) = reader else { return 0 };
         let mut handed = 0;
-        for entry in self.log.from(self.log.index_of(*next)) {
+        for entry in self.log.from(*next) {
             if let Some(message) = entry.message.as_ref().filter(|_| entry.origin == Origin::Posted) {
                 if handed == most || !send(message) {
                     break;
@@ -336,53 +282,31 @@ impl Exchange {
 
     /// Frees the posted messages that all dialled endpoints were handed since the last call, if nobody needs them.
     fn free_handed(&mut self) {
-        let mut index = self.log.index_of(self.handed_below);
         let slowest = self.dialled.iter().filter(|reader| reader.is_connected).map(|reader| reader.next).min();
         // Without a bound endpoint, messages wait while no dialled one is connected.
         let latest = || self.dialled.iter().map(|reader| reader.next).max().filter(|_| self.readers.is_empty());
-        self.handed_below = slowest.or_else(latest).unwrap_or(u64::MAX);
-        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.handed_below) {
-            self.free_unneeded(index);
-            index += 1;
-        }
-        self.log.tidy();
-    }
-
-    fn free_unneeded(&mut self, index: usize) {
-        let Some(entry) = self.log.get_mut(index) else { return };
-        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.handed_below;
-        if !entry.wanted.is_empty() || !is_handed {
-            return;
-        }
-        let Some((origin, message)) = self.log.free(index) else { return };
-        self.freed.add(origin, &message);
-        if origin == Origin::Forwarded {
-            self.forwarded_bytes -= message.weight_bytes();
-            self.is_full &= self.forwarded_bytes > FORWARDED_BYTES / 2;
-        }
+        let handed_below = slowest.or_else(latest).unwrap_or(u64::MAX);
+        let handed_before = mem::replace(&mut self.log.handed_below, handed_below);
+        self.log.change(handed_before, |entry| entry.number < handed_below);
     }
 
     /// Returns what nobody needs any more, since the last call.
     pub fn take_freed(&mut self) -> Freed {
-        mem::take(&mut self.freed)
+        mem::take(&mut self.log.freed)
     }
 
     /// Returns whether publishers must wait: what they have sent has reached its bound, and half is not free yet.
     pub fn is_full(&self) -> bool {
-        self.is_full
+        self.log.is_full
     }
 
     /// Returns what messages of publishers and subscriptions hold, in bytes.
     pub fn held_bytes(&self) -> usize {
-        self.forwarded_bytes + self.subscriptions.held_bytes()
+        self.log.forwarded_bytes + self.subscriptions.held_bytes()
     }
 
     /// Returns the number of messages that wait.
     pub fn messages(&self) -> usize {
         self.log.len()
-    }
-
-    fn reader(&self, place: u8) -> Option<&Reader> {
-        self.readers.get(usize::from(place))
     }
 }

@@ -9,8 +9,8 @@ use crate::zmtp::log::Cursor;
 /// Messages that end in the same so many bytes of a stream are acknowledged together, with the end of the last one.
 const SPAN_BYTES: u64 = 1_024;
 
-/// The number of ends below which nobody looks how many are acknowledged, which is a system call for each 256 KiB.
-const FEW_ENDS: usize = 256;
+/// After each so many bytes of a stream, it is time to look how many are acknowledged, which is a system call.
+pub(super) const LOOK_BYTES: u64 = 256 * 1024;
 
 /// What the `stats` event says of the subscribers of bound endpoints. All are `None` if no endpoint is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -47,21 +47,17 @@ struct Ends {
 }
 
 /// Which of the messages that were written to a peer it may not have received. The system says how many of the bytes
-/// that were written the peer has not acknowledged. Where a message ends is kept until its end is acknowledged, but not
-/// for each message: a message takes 5 bytes at least, so the ends would take more memory than the messages.
+/// that were written the peer has not acknowledged. Those of commands are among them, so they may be more than those of
+/// the messages. Where a message ends is kept until its end is acknowledged, but not for each message: a message takes
+/// 5 bytes at least, so the ends would take more memory than the messages.
 #[derive(Debug, Default)]
 pub(super) struct SentStream {
-    bytes: u64,
+    /// How many bytes of messages were written.
+    pub(super) bytes: u64,
     ends: VecDeque<Ends>,
-    /// The number of ends that were left by the last [`SentStream::acknowledge`].
-    left_ends: usize,
 }
 
 impl SentStream {
-    pub(super) fn add(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-    }
-
     /// Takes note that a message ends behind the bytes that were written so far.
     pub(super) fn end_message(&mut self) {
         match self.ends.back_mut() {
@@ -73,20 +69,11 @@ impl SentStream {
         }
     }
 
-    /// Returns whether [`SentStream::acknowledge`] is due: the ends have doubled since, so it costs little.
-    pub(super) fn is_to_be_looked_at(&self) -> bool {
-        self.ends.len() >= FEW_ENDS.max(2 * self.left_ends)
-    }
-
-    /// Takes note that of all bytes the last `unacknowledged_bytes` are not acknowledged.
-    pub(super) fn acknowledge(&mut self, unacknowledged_bytes: u64) {
+    /// Takes note that of all bytes the last `unacknowledged_bytes` are not acknowledged. Returns how many messages have
+    /// an end that may not be acknowledged.
+    pub(super) fn acknowledge(&mut self, unacknowledged_bytes: u64) -> u64 {
         let acknowledged_bytes = self.bytes.saturating_sub(unacknowledged_bytes);
         while self.ends.pop_front_if(|ends| ends.last <= acknowledged_bytes).is_some() {}
-        self.left_ends = self.ends.len();
-    }
-
-    /// Returns how many messages have an end that may not be acknowledged.
-    pub(super) fn unacknowledged_messages(&self) -> u64 {
         self.ends.iter().map(|ends| ends.messages).sum()
     }
 }
@@ -104,8 +91,8 @@ pub(super) struct DialledReader {
 mod tests {
     use super::*;
 
-    fn add_message(stream: &mut SentStream, bytes: usize) {
-        stream.add(bytes);
+    fn add_message(stream: &mut SentStream, bytes: u64) {
+        stream.bytes += bytes;
         stream.end_message();
     }
 
@@ -115,24 +102,14 @@ mod tests {
         (0..200).for_each(|_| add_message(&mut stream, 10));
         // The ends 10 to 1,020, and the ends 1,030 to 2,000.
         for (unacknowledged_bytes, expected) in [(981, 200), (980, 98), (1, 98), (0, 0)] {
-            stream.acknowledge(unacknowledged_bytes);
-            assert_eq!(stream.unacknowledged_messages(), expected, "{unacknowledged_bytes}");
+            assert_eq!(stream.acknowledge(unacknowledged_bytes), expected, "{unacknowledged_bytes}");
         }
     }
 
     #[test]
-    fn small_messages_take_little_memory_and_looking_costs_little() {
+    fn small_messages_take_little_memory() {
         let mut stream = SentStream::default();
-        let mut looks = 0;
-        for _ in 0..200_000 {
-            add_message(&mut stream, 5);
-            if stream.is_to_be_looked_at() {
-                stream.acknowledge(u64::MAX);
-                looks += 1;
-            }
-        }
-        assert_eq!((stream.ends.len(), looks), (977, 2), "at 256 and 512 ends");
-        stream.acknowledge(0);
-        assert_eq!((stream.unacknowledged_messages(), stream.is_to_be_looked_at()), (0, false));
+        (0..200_000).for_each(|_| add_message(&mut stream, 5));
+        assert_eq!((stream.acknowledge(u64::MAX), stream.ends.len()), (200_000, 977));
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::zmtp::MAX_SUBSCRIBERS;
+use crate::zmtp::{FORWARDED_BYTES, MAX_SUBSCRIBERS};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ fn leave(exchange: &mut Exchange, places: &[u8]) {
 
 /// Posts messages to a topic, at these times in seconds.
 fn post(exchange: &mut Exchange, topic: &[u8], times: impl IntoIterator<Item = u32>) {
-    times.into_iter().for_each(|at| exchange.post(message(topic, 1), SECOND * at));
+    times.into_iter().for_each(|at| _ = exchange.take(message(topic, 1), Origin::Posted, SECOND * at));
 }
 
 /// Returns the next batch for the subscriber at this place.
@@ -49,11 +49,15 @@ fn drain(exchange: &mut Exchange, place: u8) -> Vec<u8> {
     let mut all = Vec::new();
     for _ in 0..exchange.waiting_at(place) {
         let batch = batch(exchange, place, false);
-        exchange.written(place, batch.len());
+        exchange.written(place, batch.len(), || u64::MAX);
         all.extend(batch);
     }
     assert_eq!(exchange.waiting_at(place), 0);
     all
+}
+
+fn overdue(exchange: &mut Exchange, origin: Origin, time: Duration, now: Duration) -> PlaceSet {
+    exchange.oldest_waits_for(origin, now.saturating_sub(time)).0
 }
 
 fn freed_posted(exchange: &mut Exchange) -> u64 {
@@ -71,9 +75,9 @@ fn a_message_keeps_its_place_until_each_subscriber_that_matched_has_it_or_is_gon
     leave(&mut exchange, &[1]);
     assert_eq!((freed_posted(&mut exchange), exchange.messages()), (0, 1));
     let wire_bytes = batch(&mut exchange, 2, false).len();
-    exchange.written(2, wire_bytes - 1);
+    exchange.written(2, wire_bytes - 1, || u64::MAX);
     assert_eq!((freed_posted(&mut exchange), exchange.waiting_at(2)), (0, 1), "one byte is missing");
-    exchange.written(2, 1);
+    exchange.written(2, 1, || u64::MAX);
     assert_eq!((freed_posted(&mut exchange), exchange.messages()), (1, 0));
     assert_eq!((exchange.waiting(), freed_posted(&mut exchange)), (set_of(&[]), 0));
 }
@@ -90,7 +94,7 @@ fn who_matches_is_decided_when_a_message_is_taken() {
     assert_eq!(drain(&mut exchange, 1), message(b"after", 1).wire().concat());
     leave(&mut exchange, &[0, 1]);
     assert_eq!(
-        (exchange.join(true), exchange.waiting_at(0), exchange.lost(0)),
+        (exchange.join(true), exchange.waiting_at(0), exchange.lost(0, 0)),
         (Some(0), 0, 0),
         "a place is free again"
     );
@@ -108,7 +112,7 @@ fn a_message_that_nobody_wants_is_freed_at_once_and_counted() {
     let mut exchange = exchange_with(0, 0);
     exchange.join(false);
     exchange.subscriptions.subscribe(0, b"").unwrap();
-    exchange.forward(message(b"t", 1), SECOND);
+    exchange.take(message(b"t", 1), Origin::Forwarded, SECOND);
     let freed = Freed { forwarded: 1, ..Freed::default() };
     assert_eq!(exchange.take_freed(), freed, "it is not of the hub");
     assert_eq!(exchange.totals(SECOND).unsubscribed, Some(1));
@@ -119,9 +123,9 @@ fn all_subscribers_get_one_order_of_what_is_posted_and_what_publishers_send() {
     let mut exchange = exchange_with(2, 0);
     let messages = [1, 2, 3].map(|bytes| message(b"t", bytes));
     let [first, second, third] = messages.clone();
-    exchange.post(first, SECOND);
-    exchange.forward(second, SECOND);
-    exchange.post(third, SECOND);
+    exchange.take(first, Origin::Posted, SECOND);
+    exchange.take(second, Origin::Forwarded, SECOND);
+    exchange.take(third, Origin::Posted, SECOND);
     let expected = messages.map(|message| message.wire().concat()).concat();
     assert_eq!((drain(&mut exchange, 0), drain(&mut exchange, 1)), (expected.clone(), expected));
 }
@@ -137,7 +141,7 @@ fn a_batch_copies_what_is_small_and_refers_to_the_first_large_part() {
         (&[largest_copied; 9], 5 * (REFERENCED_BYTES - 1), 0),
     ] {
         let mut exchange = exchange_with(1, 0);
-        payloads.iter().for_each(|bytes| exchange.post(message(b"t", *bytes), SECOND));
+        payloads.iter().for_each(|bytes| _ = exchange.take(message(b"t", *bytes), Origin::Posted, SECOND));
         let mut copied = b"what the last batch has left".to_vec();
         let referenced_bytes = exchange.batch(0, false, &mut copied).len();
         assert_eq!((copied.len(), referenced_bytes), (expected_copied, expected_referenced), "{payloads:?}");
@@ -153,7 +157,7 @@ fn the_more_subscribers_wait_the_less_of_a_large_message_each_gets_at_once() {
     for (subscribers, referenced_bytes) in [(1, large.wire_bytes()), (16, large.wire_bytes()), (255, TURN_BYTES / 255)]
     {
         let mut exchange = exchange_with(subscribers, 0);
-        exchange.post(large.clone(), SECOND);
+        exchange.take(large.clone(), Origin::Posted, SECOND);
         assert_eq!(exchange.batch(0, false, &mut Vec::new()).len(), referenced_bytes, "{subscribers}");
     }
 }
@@ -162,14 +166,14 @@ fn the_more_subscribers_wait_the_less_of_a_large_message_each_gets_at_once() {
 fn a_large_payload_is_written_from_where_it_lies_also_from_its_middle() {
     let mut exchange = exchange_with(1, 0);
     let buffer = Arc::new((0..=255).cycle().take(3 * REFERENCED_BYTES).collect::<Vec<u8>>());
-    exchange.post(WireMessage::part_of(b"t", &buffer, 1..buffer.len()).unwrap(), SECOND);
+    exchange.take(WireMessage::part_of(b"t", &buffer, 1..buffer.len()).unwrap(), Origin::Posted, SECOND);
     let mut copied = Vec::new();
     let referenced = exchange.batch(0, false, &mut copied);
     assert_eq!((copied.len(), referenced.as_ptr()), (12, buffer[1..].as_ptr()));
     for (written_bytes, copied_bytes, rest_at) in
         [(5, 7, Some(1)), (7, 0, Some(1)), (9, 0, Some(10)), (2 * REFERENCED_BYTES, REFERENCED_BYTES - 10, None)]
     {
-        exchange.written(0, written_bytes);
+        exchange.written(0, written_bytes, || u64::MAX);
         let referenced = exchange.batch(0, false, &mut copied);
         assert_eq!(copied.len(), copied_bytes, "after {written_bytes} bytes more");
         assert_eq!(referenced, rest_at.map_or(&[][..], |at| &buffer[at..]), "after {written_bytes} bytes more");
@@ -181,52 +185,52 @@ fn a_command_waits_for_the_end_of_the_message_that_is_written_in_part() {
     let mut exchange = exchange_with(1, 0);
     post(&mut exchange, b"t", [0, 0]);
     assert!(exchange.is_between_messages(0) && exchange.is_between_messages(9));
-    exchange.written(0, 2);
+    exchange.written(0, 2, || u64::MAX);
     assert!(!exchange.is_between_messages(0));
     let rest = batch(&mut exchange, 0, true);
     assert_eq!(rest, &message(b"t", 1).wire().concat()[2..], "and nothing of the second message");
-    exchange.written(0, rest.len());
+    exchange.written(0, rest.len(), || u64::MAX);
     assert!(exchange.is_between_messages(0));
-    exchange.command_written(0, 7);
-    drain(&mut exchange, 0);
-    for (unacknowledged_bytes, lost) in [(7 + 6, 2), (6, 2), (1, 2), (0, 0)] {
-        exchange.acknowledged(0, unacknowledged_bytes);
-        assert_eq!(exchange.lost(0), lost, "{unacknowledged_bytes} bytes of 19");
-    }
 }
 
 #[test]
 fn lost_are_messages_not_wholly_written_and_those_whose_end_is_not_acknowledged() {
     let mut exchange = exchange_with(1, 0);
-    (0..3).for_each(|_| exchange.post(message(b"t", 2_000 - 12), SECOND));
+    (0..3).for_each(|_| _ = exchange.take(message(b"t", 2_000 - 12), Origin::Posted, SECOND));
     for (written_bytes, unacknowledged_bytes, lost) in
         [(0, 0, 3), (1_999, 0, 3), (1, 0, 2), (2_000, 2_000, 2), (0, 1, 2), (1_999, 1_999, 1), (1, 2_000, 1), (0, 0, 0)]
     {
-        exchange.written(0, written_bytes);
-        exchange.acknowledged(0, unacknowledged_bytes);
-        assert_eq!(exchange.lost(0), lost, "{written_bytes} more, {unacknowledged_bytes} unacknowledged");
+        exchange.written(0, written_bytes, || u64::MAX);
+        assert_eq!(
+            exchange.lost(0, unacknowledged_bytes),
+            lost,
+            "{written_bytes} more, {unacknowledged_bytes} unacknowledged"
+        );
     }
 }
 
 #[test]
 fn it_is_time_to_look_what_is_acknowledged_when_much_may_not_be() {
     let mut exchange = exchange_with(1, 0);
-    let is_time = (0..256).map(|_| {
-        exchange.post(message(b"t", 1_024), SECOND);
-        exchange.written(0, 1_036)
-    });
-    assert_eq!(is_time.filter(|is_time| *is_time).count(), 1, "once, at the last message");
-    exchange.acknowledged(0, 1_036);
-    assert_eq!(exchange.lost(0), 1);
+    let mut asked_at = Vec::new();
+    for number in 1..=256 {
+        exchange.take(message(b"t", 1_024), Origin::Posted, SECOND);
+        exchange.written(0, 1_036, || {
+            asked_at.push(number);
+            1_036
+        });
+    }
+    assert_eq!(asked_at.len(), 1, "{asked_at:?}");
+    assert_eq!(exchange.lost(0, u64::MAX), 257 - asked_at[0]);
 }
 
 #[test]
 fn a_subscriber_is_overdue_if_the_oldest_message_of_an_origin_waits_for_it_for_too_long() {
     let mut exchange = exchange_with(2, 0);
     post(&mut exchange, b"t", [1]);
-    exchange.forward(message(b"t", 1), SECOND * 5);
+    exchange.take(message(b"t", 1), Origin::Forwarded, SECOND * 5);
     post(&mut exchange, b"t", [8]);
-    exchange.written(0, 6);
+    exchange.written(0, 6, || u64::MAX);
     for (origin, now, expected) in [
         (Origin::Posted, 0, &[][..]),
         (Origin::Posted, 11, &[]),
@@ -234,15 +238,18 @@ fn a_subscriber_is_overdue_if_the_oldest_message_of_an_origin_waits_for_it_for_t
         (Origin::Forwarded, 15, &[]),
         (Origin::Forwarded, 16, &[0, 1]),
     ] {
-        let overdue = exchange.overdue(origin, 10 * SECOND, now * SECOND);
+        let overdue = overdue(&mut exchange, origin, 10 * SECOND, now * SECOND);
         assert_eq!(overdue, set_of(expected), "{origin:?} at {now} s");
     }
-    assert_eq!(exchange.overdue(Origin::Posted, 10 * SECOND - Duration::from_nanos(1), 11 * SECOND), set_of(&[1]));
+    assert_eq!(
+        overdue(&mut exchange, Origin::Posted, 10 * SECOND - Duration::from_nanos(1), 11 * SECOND),
+        set_of(&[1])
+    );
     leave(&mut exchange, &[1]);
-    assert_eq!(exchange.overdue(Origin::Posted, 10 * SECOND, 18 * SECOND), set_of(&[]), "the next one is of 8 s");
-    assert_eq!(exchange.overdue(Origin::Posted, 10 * SECOND, 19 * SECOND), set_of(&[0]));
+    assert_eq!(overdue(&mut exchange, Origin::Posted, 10 * SECOND, 18 * SECOND), set_of(&[]), "the next one is of 8 s");
+    assert_eq!(overdue(&mut exchange, Origin::Posted, 10 * SECOND, 19 * SECOND), set_of(&[0]));
     drain(&mut exchange, 0);
-    assert_eq!(exchange.overdue(Origin::Forwarded, Duration::ZERO, 99 * SECOND), set_of(&[]));
+    assert_eq!(overdue(&mut exchange, Origin::Forwarded, Duration::ZERO, 99 * SECOND), set_of(&[]));
 }
 
 #[test]
@@ -255,7 +262,7 @@ fn lateness_is_the_most_messages_and_the_longest_time_that_one_waits() {
     exchange.set_connected(0, true);
     assert_eq!(lateness(&mut exchange), (0, 0.0));
     post(&mut exchange, b"t", [1, 2, 3]);
-    exchange.written(0, 12);
+    exchange.written(0, 12, || u64::MAX);
     assert_eq!(lateness(&mut exchange), (3, 8.0));
     leave(&mut exchange, &[1]);
     assert_eq!(lateness(&mut exchange), (1, 6.0));
@@ -268,11 +275,11 @@ fn publishers_wait_from_the_bound_until_half_of_it_is_free() {
     let mut exchange = exchange_with(1, 0);
     let payload_bytes = FORWARDED_BYTES / 8 - 256 - 1;
     for number in 1..=8 {
-        exchange.forward(message(b"t", payload_bytes), SECOND);
+        exchange.take(message(b"t", payload_bytes), Origin::Forwarded, SECOND);
         assert_eq!(exchange.is_full(), number == 8, "after {number} messages");
     }
     for number in 1..=8 {
-        exchange.written(0, payload_bytes + 12);
+        exchange.written(0, payload_bytes + 12, || u64::MAX);
         assert_eq!(exchange.is_full(), number < 4, "after {number} messages");
     }
     assert_eq!(exchange.take_freed(), Freed { forwarded: 8, ..Freed::default() });
@@ -281,13 +288,13 @@ fn publishers_wait_from_the_bound_until_half_of_it_is_free() {
 #[test]
 fn only_what_publishers_have_sent_and_somebody_waits_for_counts_against_their_bound() {
     let mut exchange = exchange_with(1, 0);
-    exchange.forward(message(b"t", FORWARDED_BYTES - 256 - 2), SECOND);
-    exchange.post(message(b"t", 100), SECOND);
+    exchange.take(message(b"t", FORWARDED_BYTES - 256 - 2), Origin::Forwarded, SECOND);
+    exchange.take(message(b"t", 100), Origin::Posted, SECOND);
     exchange.subscriptions.cancel(0, b"");
-    exchange.forward(message(b"t", 100), SECOND);
+    exchange.take(message(b"t", 100), Origin::Forwarded, SECOND);
     assert!(!exchange.is_full(), "nobody wants the last one");
     exchange.subscriptions.subscribe(0, b"").unwrap();
-    exchange.forward(message(b"t", 1), SECOND);
+    exchange.take(message(b"t", 1), Origin::Forwarded, SECOND);
     assert!(exchange.is_full());
     leave(&mut exchange, &[0]);
     assert!(!exchange.is_full() && exchange.held_bytes() < 1_000);
@@ -347,7 +354,7 @@ fn beside_bound_endpoints_a_dialled_one_gets_what_comes_while_it_is_connected() 
     post(&mut exchange, b"away", [0]);
     exchange.set_connected(0, true);
     assert!(next_for(&mut exchange, 0).is_none());
-    exchange.forward(message(b"of a publisher", 1), SECOND);
+    exchange.take(message(b"of a publisher", 1), Origin::Forwarded, SECOND);
     post(&mut exchange, b"here", [0]);
     assert_eq!(next_for(&mut exchange, 0).unwrap(), b"here");
     drain(&mut exchange, 0);
@@ -392,7 +399,7 @@ fn a_batch_looks_at_a_bounded_number_of_messages_for_others() {
     assert_eq!(batch(&mut exchange, 2, false).len(), 8, "nothing waited for it before");
     let batches = [0; 5].map(|_| {
         let batch = batch(&mut exchange, 1, false).len();
-        exchange.written(1, batch);
+        exchange.written(1, batch, || u64::MAX);
         batch
     });
     assert_eq!((batches, exchange.waiting_at(1)), ([8, 0, 0, 0, 8], 0));

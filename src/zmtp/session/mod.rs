@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use super::reservations::UNRESERVED_BYTES;
 use super::wire::{
-    self, CANCEL, COMMAND_BYTES, FrameHead, GREETING_BYTES, MAJOR_VERSION_BYTES, PING, PING_CONTEXT_BYTES, PeerFault,
-    READY_BYTES, SUBSCRIBE, SocketRole, TIME_TO_LIVE_BYTES,
+    self, CANCEL, COMMAND_BYTES, FrameHead, GREETING_BYTES, MINOR_VERSION_AT, PING, PING_CONTEXT_BYTES, PeerFault,
+    READY_BYTES, SUBSCRIBE, SocketRole, VERSION_AT,
 };
 use super::wire_message::WireMessage;
 use crate::terms::limits::MAX_TOPIC_BYTES;
@@ -27,8 +27,12 @@ const SUBSCRIPTION_BYTES: u64 = (SUBSCRIBE.len() + MAX_TOPIC_BYTES + 1) as u64;
 pub enum PeerEvent<'b> {
     /// Its greeting has arrived. Peers of this role are to be answered with [`super::ready`].
     Greeting(SocketRole),
-    /// Its handshake is done, and its socket type fits.
-    Ready,
+    /// Its handshake is done, and its socket type fits. A publisher is to be sent
+    /// [`super::subscribe_to_everything`].
+    Ready {
+        /// It takes subscriptions as commands.
+        takes_commands: bool,
+    },
     /// It wants what begins with this prefix, perhaps twice. One of more than [`MAX_TOPIC_BYTES`] may be cut.
     Subscribe(&'b [u8]),
     /// It no longer wants what begins with this prefix, which may be cut as well.
@@ -57,28 +61,22 @@ type OnEvent<'a> = dyn FnMut(PeerEvent<'_>) + 'a;
 pub struct PeerSession {
     peers: SocketRole,
     payload_bytes: u64,
-    stage: Stage,
+    takes_commands: bool,
+    /// How much is to come of a frame of which the rest is dropped, before the next one begins.
+    dropped_bytes: u64,
+    /// The head of the frame of which a part has arrived, if it has arrived whole.
+    head: Option<FrameHead>,
+    /// What has arrived of the greeting, or of the head or the body of a frame.
+    part: Vec<u8>,
     expected: Expected,
     /// The topic of the message whose payload is expected. Its memory stays, so that no message allocates it anew.
     topic: Vec<u8>,
 }
 
-/// Where the next byte of a peer stands.
-#[derive(Debug)]
-enum Stage {
-    /// In the greeting, of which this has arrived.
-    Greeting(Vec<u8>),
-    /// In a frame of which so many bytes are dropped.
-    Dropped(u64),
-    /// In the head of a frame, of which this has arrived.
-    Head(Vec<u8>),
-    /// In the body of a frame, of which this has arrived.
-    Body(FrameHead, Vec<u8>),
-}
-
-/// What the next frame of a peer may be. Behind the handshake, it may also be a command.
+/// What comes next from a peer. Behind the handshake, it may also be a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
+    Greeting,
     Ready,
     /// The first frame of a message.
     Message,
@@ -91,32 +89,44 @@ enum Expected {
 impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
-        let (stage, expected) = (Stage::Greeting(Vec::new()), Expected::Ready);
-        Self { peers, payload_bytes, stage, expected, topic: Vec::new() }
+        let (part, expected, topic) = (Vec::new(), Expected::Greeting, Vec::new());
+        Self { peers, payload_bytes, takes_commands: false, dropped_bytes: 0, head: None, part, expected, topic }
     }
 
     /// Returns whether the major version of the peer has arrived, so that it is to get the rest of our greeting.
     pub fn has_major_version(&self) -> bool {
-        !matches!(&self.stage, Stage::Greeting(part) if part.len() < MAJOR_VERSION_BYTES)
+        self.expected != Expected::Greeting || self.part.len() > VERSION_AT
     }
 
     /// Returns whether the handshake is done.
     pub fn is_ready(&self) -> bool {
-        self.expected != Expected::Ready
+        !matches!(self.expected, Expected::Greeting | Expected::Ready)
     }
 
-    /// Returns whether all that the peer has begun to send behind its handshake has arrived whole.
-    pub fn is_between_messages(&self) -> bool {
-        self.expected == Expected::Message && matches!(&self.stage, Stage::Head(part) if part.is_empty())
+    /// Returns whether the peer has sent nothing.
+    pub fn is_silent(&self) -> bool {
+        self.expected == Expected::Greeting && self.part.is_empty()
+    }
+
+    /// Returns whether the peer has sent its greeting, and is to send its `READY`.
+    pub fn awaits_ready(&self) -> bool {
+        self.expected == Expected::Ready
+    }
+
+    /// Returns how many bytes end a message that has begun to arrive, or a part of it: none between two messages. So
+    /// many do not reach into the next message.
+    pub fn missing_bytes(&self) -> usize {
+        let is_between = self.part.is_empty() && self.expected == Expected::Message;
+        let missing_bytes = match self.head {
+            Some(head) => head.body_bytes - self.part.len() as u64,
+            None => self.dropped_bytes.max(u64::from(!is_between)),
+        };
+        usize::try_from(missing_bytes).unwrap_or(usize::MAX)
     }
 
     /// Returns the bytes that are held for what has not arrived whole.
     pub fn unfinished_bytes(&self) -> usize {
-        let part_bytes = match &self.stage {
-            Stage::Greeting(part) | Stage::Head(part) | Stage::Body(_, part) => part.capacity(),
-            Stage::Dropped(_) => 0,
-        };
-        part_bytes + self.topic.len()
+        self.part.capacity() + self.topic.len()
     }
 
     /// Reads what has arrived, and calls `on` for each thing that the peer has sent. The same bytes have the same
@@ -133,10 +143,8 @@ impl PeerSession {
                 continue;
             };
             let message_bytes = self.topic.len() + needed;
-            let (is_long, mut part) = match &mut self.stage {
-                Stage::Body(_, part) => (false, mem::take(part)),
-                _ => (message_bytes > UNRESERVED_BYTES, Vec::new()),
-            };
+            let is_long = message_bytes > UNRESERVED_BYTES && self.head.is_none();
+            let mut part = mem::take(&mut self.part);
             debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
             let left = needed.saturating_sub(part.len());
             let body = if part.is_empty() && left <= rest.len() {
@@ -147,7 +155,7 @@ impl PeerSession {
             } else {
                 part.extend_from_slice(take(&mut rest, left));
                 if part.len() < needed {
-                    self.stage = Stage::Body(head, part);
+                    (self.head, self.part) = (Some(head), part);
                     if is_long {
                         on(PeerEvent::LongMessage(message_bytes));
                     }
@@ -155,13 +163,7 @@ impl PeerSession {
                 }
                 Cow::Owned(part)
             };
-            let dropped = head.body_bytes - needed as u64;
-            // An assignment also drops what was there, which takes some instructions for each frame.
-            if dropped > 0 {
-                self.stage = Stage::Dropped(dropped);
-            } else if !matches!(&self.stage, Stage::Head(part) if part.is_empty()) {
-                self.stage = Stage::Head(Vec::new());
-            }
+            (self.head, self.dropped_bytes) = (None, head.body_bytes - needed as u64);
             self.read_frame(head, body, on)?;
         }
         Ok(())
@@ -169,49 +171,45 @@ impl PeerSession {
 
     /// Takes what stands before the body of a frame. Returns its head, or `None` if that has not arrived whole.
     fn take_head(&mut self, rest: &mut &[u8], on: &mut OnEvent<'_>) -> Result<Option<FrameHead>, PeerFault> {
-        loop {
-            match &mut self.stage {
-                Stage::Greeting(part) => {
-                    part.extend_from_slice(take(rest, GREETING_BYTES - part.len()));
-                    wire::check_greeting(part)?;
-                    if part.len() < GREETING_BYTES {
-                        return Ok(None);
-                    }
-                    on(PeerEvent::Greeting(self.peers));
-                }
-                Stage::Dropped(left) => {
-                    *left -= take(rest, usize::try_from(*left).unwrap_or(usize::MAX)).len() as u64;
-                    if *left > 0 {
-                        return Ok(None);
-                    }
-                }
-                Stage::Head(part) => {
-                    if part.is_empty()
-                        && let Some(head) = FrameHead::parse(rest)?
-                    {
-                        take(rest, head.head_bytes);
-                        return Ok(Some(head));
-                    }
-                    while let Some(byte) = rest.split_off_first() {
-                        part.push(*byte);
-                        if let Some(head) = FrameHead::parse(part)? {
-                            return Ok(Some(head));
-                        }
-                    }
-                    return Ok(None);
-                }
-                Stage::Body(head, _) => return Ok(Some(*head)),
+        if self.expected == Expected::Greeting {
+            self.part.extend_from_slice(take(rest, GREETING_BYTES - self.part.len()));
+            wire::check_greeting(&self.part)?;
+            if self.part.len() < GREETING_BYTES {
+                return Ok(None);
             }
-            self.stage = Stage::Head(Vec::new());
+            // Those that speak ZMTP 3.1, or a later one.
+            self.takes_commands = mem::take(&mut self.part).get(MINOR_VERSION_AT).is_some_and(|minor| *minor > 0);
+            self.expected = Expected::Ready;
+            on(PeerEvent::Greeting(self.peers));
         }
+        if self.head.is_some() {
+            return Ok(self.head);
+        }
+        if self.dropped_bytes > 0 {
+            self.dropped_bytes -= take(rest, usize::try_from(self.dropped_bytes).unwrap_or(usize::MAX)).len() as u64;
+        }
+        if self.part.is_empty()
+            && let Some(head) = FrameHead::take(rest)?
+        {
+            return Ok(Some(head));
+        }
+        while let Some(byte) = rest.split_off_first() {
+            self.part.push(*byte);
+            if let Some(head) = FrameHead::take(&mut &self.part[..])? {
+                self.part = Vec::new();
+                return Ok(Some(head));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns how many bytes of the body of this frame are needed, or `None` if its message is dropped.
     fn needed_bytes(&self, head: FrameHead) -> Result<Option<usize>, PeerFault> {
         let FrameHead { is_command, has_more, body_bytes, .. } = head;
         let is_possible = match (self.expected, self.peers) {
-            (Expected::Ready, _) if is_command && body_bytes <= READY_BYTES => true,
-            (Expected::Ready, _) => return Err(PeerFault::Handshake),
+            (Expected::Greeting | Expected::Ready, _) if is_command && body_bytes <= READY_BYTES => true,
+            (Expected::Greeting | Expected::Ready, _) if is_command => return Err(PeerFault::LongHandshake),
+            (Expected::Greeting | Expected::Ready, _) => return Err(PeerFault::Handshake),
             (_, SocketRole::Publishes) if is_command && body_bytes > COMMAND_BYTES => return Err(PeerFault::Command),
             _ if is_command => true,
             (Expected::Rest, _) => false,
@@ -219,17 +217,15 @@ impl PeerSession {
             (Expected::Payload, _) => !has_more && body_bytes <= self.payload_bytes,
             (Expected::Message, _) => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
         };
-        let needed = match self.peers {
-            SocketRole::Subscribes => body_bytes.min(SUBSCRIPTION_BYTES),
-            SocketRole::Publishes => body_bytes,
-        };
+        let is_subscription = self.peers == SocketRole::Subscribes && self.is_ready();
+        let needed = if is_subscription { body_bytes.min(SUBSCRIPTION_BYTES) } else { body_bytes };
         // Where a `usize` has 32 bits, there is no memory for a longer frame.
         Ok(usize::try_from(needed).ok().filter(|_| is_possible))
     }
 
     /// Drops what follows of this frame behind its first bytes, and the rest of its message.
     fn drop_frame(&mut self, head: FrameHead, arrived: usize, on: &mut OnEvent<'_>) {
-        self.stage = Stage::Dropped(head.body_bytes - arrived as u64);
+        (self.head, self.dropped_bytes) = (None, head.body_bytes - arrived as u64);
         self.topic.clear();
         let next = if head.has_more { Expected::Rest } else { Expected::Message };
         if mem::replace(&mut self.expected, next) != Expected::Rest {
@@ -244,7 +240,7 @@ impl PeerSession {
                 return Err(PeerFault::SocketType(socket_type));
             }
             self.expected = Expected::Message;
-            on(PeerEvent::Ready);
+            on(PeerEvent::Ready { takes_commands: self.takes_commands });
         } else if self.peers == SocketRole::Subscribes
             && let Some(subscription) = read_subscription(head.is_command, &body)
         {
@@ -254,7 +250,7 @@ impl PeerSession {
                 return Err(PeerFault::Command);
             }
             if let Some(rest) = body.strip_prefix(PING) {
-                let (_time_to_live, context) = rest.split_at_checked(TIME_TO_LIVE_BYTES).ok_or(PeerFault::Command)?;
+                let (_time_to_live, context) = rest.split_first_chunk::<2>().ok_or(PeerFault::Command)?;
                 // libzmq repeats as much of a longer context.
                 on(PeerEvent::Ping(context.get(..PING_CONTEXT_BYTES).unwrap_or(context)));
             }

@@ -15,6 +15,7 @@ fn handshake_of(role: SocketRole) -> Vec<u8> {
 
 fn text(event: PeerEvent<'_>) -> String {
     match event {
+        PeerEvent::Ready { .. } => "Ready".into(),
         PeerEvent::Subscribe(prefix) => format!("+{}", prefix.escape_ascii()),
         PeerEvent::Cancel(prefix) => format!("-{}", prefix.escape_ascii()),
         PeerEvent::Ping(context) => format!("ping {}", context.escape_ascii()),
@@ -190,7 +191,7 @@ fn a_peer_that_is_none_of_ours_is_refused_at_the_byte_that_shows_it() {
         (b"P".to_vec(), "Greeting"),
         (b"\x01".to_vec(), "Zmtp1"),
         (greeting(b"\x01"), "Zmtp2"),
-        (greeting(b"\x03\0CURVE\0"), r#"Mechanism(PeerTerm("CURVE"))"#),
+        (greeting(b"\x03\0CURVE\0"), r#"Mechanism("CURVE")"#),
         (greeting(b"\x03\0NULL\0S"), "Greeting"),
     ] {
         for role in [PUBLISHER, SUBSCRIBER] {
@@ -230,8 +231,8 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
         ("ERROR", b"\x04\x0a\x05ERROR\x03400".to_vec(), "Refused", "Refused"),
         ("a PING", b"\x04\x07\x04PING\0\0".to_vec(), "Handshake", "Handshake"),
         ("a subscription", b"\x00\x01".to_vec(), "Handshake", "Handshake"),
-        ("1,024 bytes", long(4, &padded(1_024)), "Ready", "is PUB"),
-        ("the head of 1,025 bytes", long(4, &padded(1_025))[..9].to_vec(), "Handshake", "Handshake"),
+        ("8 KiB", long(4, &padded(8_192)), "Ready", "is PUB"),
+        ("the head of more", long(4, &padded(8_193))[..9].to_vec(), "LongHandshake", "LongHandshake"),
         ("a reserved flag", b"\x80".to_vec(), "Frame", "Frame"),
     ] {
         for (role, expected) in [(PUBLISHER, publisher), (SUBSCRIBER, subscriber)] {
@@ -289,24 +290,61 @@ fn of_a_short_message_the_whole_size_is_held() {
     }
 }
 
+/// So a stop reads no further than the end of the message that has begun.
 #[test]
-fn a_publisher_is_between_messages_when_all_that_it_has_begun_to_send_has_arrived() {
-    for (sent, expected) in [
-        (&b""[..], true),
-        (b"\x01", false),
-        (b"\x01\x01t", false),
-        (b"\x01\x01t\x04\x07\x04PING\0\0", false),
-        (b"\x01\x01t\0\x02p", false),
-        (b"\x01\x01t\0\x02pp", true),
-        (b"\x01\0", false),
-        (b"\x01\0\0\x02p", false),
-        (b"\x01\0\0\x02pp", true),
-        (b"\x04\x07\x04PING\0", false),
+fn what_is_missing_ends_the_message_that_has_begun_and_nothing_more() {
+    let messages: [&[u8]; 6] = [
+        b"\x01\x01t\0\x02pp",
+        b"\x01\x01t\x04\x07\x04PING\0\0\0\0",
+        b"\x01\0\0\x02pp",
+        b"\x01\x01t\x01\x01m\0\x02pp",
+        b"\x01\x01t\x02\0\0\0\0\0\0\0\x05large",
+        b"\x04\x07\x04PING\0\0",
+    ];
+    for message in messages {
+        for cut in 0..=message.len() {
+            let mut session = PeerSession::new(PUBLISHER, PAYLOAD_BYTES);
+            assert!(session.missing_bytes() > 0);
+            let (begun, mut rest) = message.split_at(cut);
+            receive(&mut session, [&handshake_of(PUBLISHER), begun]);
+            while let missing @ 1.. = session.missing_bytes() {
+                assert!(cut > 0 && missing <= rest.len(), "{cut} bytes of {}", message.escape_ascii());
+                receive(&mut session, [take(&mut rest, missing)]);
+            }
+            assert!(cut == 0 || rest.is_empty(), "{cut} bytes of {}", message.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn who_is_silent_and_who_owes_its_ready_is_known() {
+    let handshake = handshake_of(PUBLISHER);
+    for (bytes, expected) in [
+        (0, (true, false)),
+        (1, (false, false)),
+        (63, (false, false)),
+        (64, (false, true)),
+        (handshake.len(), (false, false)),
     ] {
         let mut session = PeerSession::new(PUBLISHER, PAYLOAD_BYTES);
-        assert!(!session.is_between_messages());
-        receive(&mut session, [&handshake_of(PUBLISHER), sent]);
-        assert_eq!(session.is_between_messages(), expected, "{}", sent.escape_ascii());
+        receive(&mut session, [&handshake[..bytes]]);
+        assert_eq!((session.is_silent(), session.awaits_ready()), expected, "{bytes}");
+    }
+}
+
+#[test]
+fn a_peer_is_sent_its_subscription_as_its_version_takes_it() {
+    for (minor, expected) in [(0, &b"\0\x01\x01"[..]), (1, b"\x04\x0a\x09SUBSCRIBE"), (9, b"\x04\x0a\x09SUBSCRIBE")] {
+        let mut handshake = handshake_of(PUBLISHER);
+        handshake[11] = minor;
+        let mut sent = None;
+        let on = &mut |event: PeerEvent<'_>| {
+            if let PeerEvent::Ready { takes_commands } = event {
+                sent = Some(zmtp::subscribe_to_everything(takes_commands));
+            }
+        };
+        PeerSession::new(PUBLISHER, PAYLOAD_BYTES).receive(&handshake, on).unwrap();
+        assert_eq!(sent, Some(expected));
     }
 }
 

@@ -3,10 +3,11 @@
 use std::num::NonZero;
 use std::time::Duration;
 
-use adapter_gateway::bus::BusEvent;
+use adapter_gateway::bus::{BusConfig, BusEvent, HubEndpoints, NotConnected};
 
-use super::rig::{Hub, connecting, number_in, receive, start};
-use crate::support::eventually;
+use super::rig::{Hub, any_port, connecting, number_in, receive, start, wait_for_subscriber};
+use crate::support::net::dead_endpoint;
+use crate::support::{PATIENCE, eventually, socket};
 
 /// One of them is there later than the other, which is served meanwhile.
 #[test]
@@ -36,6 +37,26 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
             assert!(receive(&hub.socket, Duration::from_millis(50)).is_none());
         }
     }
+}
+
+/// Messages would go round. What the program compares at the start is the address as it is written.
+#[test]
+fn the_hub_of_the_bus_itself_is_not_connected() {
+    let own = dead_endpoint();
+    let hub = Some(HubEndpoints { publishers: own.parse().unwrap(), subscribers: any_port() });
+    let running = start(BusConfig { hub, ..connecting(&[&own]) });
+    let subscriber = socket(zmq::SUB);
+    subscriber.set_subscribe(b"").unwrap();
+    subscriber.connect(running.subscribers_side().as_str()).unwrap();
+    wait_for_subscriber(&running.bus);
+    let (event, _) = running.events.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(event, BusEvent::Link(own.parse().unwrap(), Err(NotConnected::Own)));
+    (0..3).for_each(|number| running.publish(number));
+    (0..3).for_each(|number| assert_eq!(number_in(&receive(&subscriber, PATIENCE).unwrap()), number));
+    // Nothing is due at this endpoint any more.
+    assert!(running.events.recv_timeout(Duration::from_millis(1_500)).is_err());
+    assert!(receive(&subscriber, Duration::ZERO).is_none());
+    assert_eq!(running.bus.stop(PATIENCE).hub.unwrap().forwarded, 0.into());
 }
 
 /// On a busy machine, to look the name up may take so long that the hub counts as silent first.

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
-    COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, PeerTerm, READY_BYTES,
-    SocketRole,
+    COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, READY_BYTES, SocketRole,
 };
 
 use super::ways;
@@ -25,7 +24,7 @@ const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Greeting(bool),
-    Ready,
+    Ready(bool),
     Subscribe(Vec<u8>),
     Cancel(Vec<u8>),
     Ping(Vec<u8>),
@@ -63,9 +62,13 @@ fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) {
         if transcript.end.is_err() {
             break;
         }
-        let most = if role == SocketRole::Subscribes { SUBSCRIPTION_BYTES } else { MESSAGE_BYTES };
+        let most = match role {
+            _ if !session.is_ready() => READY_BYTES as usize,
+            SocketRole::Subscribes => SUBSCRIPTION_BYTES,
+            SocketRole::Publishes => MESSAGE_BYTES,
+        };
         assert!(session.unfinished_bytes() <= most, "what is held is bounded");
-        assert_eq!(session.is_ready(), transcript.said.contains(&Said::Ready));
+        assert_eq!(session.is_ready(), transcript.said.iter().any(|said| matches!(said, Said::Ready(_))));
     }
     assert_eq!(transcript, *expected, "{role:?}");
 }
@@ -73,7 +76,7 @@ fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) {
 fn said(event: PeerEvent<'_>) -> Said {
     match event {
         PeerEvent::Greeting(role) => Said::Greeting(role == SocketRole::Publishes),
-        PeerEvent::Ready => Said::Ready,
+        PeerEvent::Ready { takes_commands } => Said::Ready(takes_commands),
         PeerEvent::Subscribe(prefix) => Said::Subscribe(prefix.to_vec()),
         PeerEvent::Cancel(prefix) => Said::Cancel(prefix.to_vec()),
         PeerEvent::Ping(context) => Said::Ping(context.to_vec()),
@@ -123,25 +126,27 @@ fn read_plainly(input: &[u8], role: SocketRole) -> Transcript {
 fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(), PeerFault> {
     let mut mechanism = Vec::new();
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
-        let is_of_name = matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'+');
         match (at, byte) {
             (0, 1) | (10, 0) => return Err(PeerFault::Zmtp1),
             (10, 1 | 2) => return Err(PeerFault::Zmtp2),
-            (12..32, _) if is_of_name && mechanism.len() == at - 12 => mechanism.push(byte),
+            (12..32, _) if is_of_name(byte) && mechanism.len() == at - 12 => mechanism.push(byte),
             (0, 0xff) | (9, 0x7f) => {}
             (12..32, 0) if !mechanism.is_empty() => {}
             (0 | 9 | 12..32, _) => return Err(PeerFault::Greeting),
             _ => {}
         }
         if (12..32).contains(&at) && (byte == 0 || at == 31) && mechanism != b"NULL" {
-            return Err(PeerFault::Mechanism(PeerTerm::parse(&mechanism).unwrap()));
+            return Err(PeerFault::Mechanism(String::from_utf8(mechanism).unwrap()));
         }
     }
     let Some(mut rest) = input.get(GREETING_BYTES..) else { return Ok(()) };
     said.push(Said::Greeting(role == SocketRole::Publishes));
     let Some(ready) = take_frame(&mut rest)? else { return Ok(()) };
-    if !ready.is_command || ready.body_bytes > READY_BYTES {
+    if !ready.is_command {
         return Err(PeerFault::Handshake);
+    }
+    if ready.body_bytes > READY_BYTES {
+        return Err(PeerFault::LongHandshake);
     }
     if !ready.is_whole() {
         return Ok(());
@@ -151,10 +156,19 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
     let publishes = role == SocketRole::Publishes;
     let fitting = if publishes { ["PUB", "XPUB"] } else { ["SUB", "XSUB"] };
     if !fitting.iter().any(|fitting| fitting.as_bytes() == socket_type) {
-        return Err(PeerFault::SocketType(PeerTerm::parse(socket_type).ok_or(PeerFault::Handshake)?));
+        return Err(if (1..=20).contains(&socket_type.len()) && socket_type.iter().all(|byte| is_of_name(*byte)) {
+            PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned())
+        } else {
+            PeerFault::Handshake
+        });
     }
-    said.push(Said::Ready);
+    said.push(Said::Ready(input[11] > 0));
     if publishes { read_messages(rest, said) } else { read_subscriptions(rest, said) }
+}
+
+/// Returns whether the name of a mechanism or of a socket type may have this byte.
+fn is_of_name(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'+')
 }
 
 /// Returns the type of the peer's socket, or `None` if its READY does not say it.

@@ -25,6 +25,15 @@ fn compare(folder: &str, mut connections: Vec<Recorded>) {
     );
 }
 
+#[test]
+fn a_new_entry_gets_its_outcome_below_the_rule_and_the_limits() {
+    for preamble in ["# A rule.\n", "# A rule.\nwith max-body 10\n"] {
+        let mut case = Recorded::read("accept", &format!("absolute-form\n{preamble}"));
+        case.outcome = "closed: asked\n".into();
+        assert_eq!(case.text(), format!("## absolute-form\n{preamble}closed: asked\n"));
+    }
+}
+
 fn every_split(case: &Recorded) -> impl Iterator<Item = (String, Outcome)> {
     let (bytes, limits) = (&case.bytes, limits(case));
     let bytewise = [Through::Input, Through::BodySpace]

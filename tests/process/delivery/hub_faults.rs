@@ -4,9 +4,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
 use super::hub_process::{Deployment, HUB_MESSAGES, start_hub, start_hub_with_subscriber, wait_open};
+use crate::bus::wait_reason;
 use crate::support::load::Posted;
 use crate::support::net::{TcpSocket, tcp_sockets};
 use crate::support::peer::{Form, RawPeer, subscribe};
+use crate::support::process::{beside_a_hub, succeeds};
 use crate::support::report::{post_last, take_until};
 use crate::support::*;
 
@@ -34,6 +36,35 @@ const READ_DELAY: Duration = Duration::from_secs(1);
 /// hub, and those in the kernel.
 fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
+}
+
+/// The network is gone for both sides, and neither system tells them. What is posted then stays unacknowledged, so that
+/// keep-alive does not run.
+#[test]
+fn a_hub_whose_network_is_gone_is_noticed_while_data_is_unsent_and_served_when_it_is_back() {
+    let script = beside_a_hub("true", "tcp://127.0.0.1:16130");
+    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
+        return skip("no network can be made here: this needs `unshare` and `ip`");
+    }
+    let ((_directory, path), endpoint) = (temporary_path("gateway"), "tcp://127.0.0.1:16130");
+    let mut gateway = Gateway::serve().connect(endpoint).after(&script).listen_at(&path).spawn();
+    gateway.wait_connected();
+    gateway.wait_event("ready");
+    let mut client = Client::connect_to(&path);
+    let mut post = || client.exchange(&gateway.request(FINE));
+    let id = gateway.id().to_string();
+    let set_network = |state| {
+        let ip = ["nsenter", "--target", &id, "--user", "--net", "ip", "link", "set", "lo", state];
+        assert!(succeeds(&ip), "{ip:?}");
+    };
+    post().assert_accepted();
+    set_network("down");
+    post().assert_accepted();
+    wait_reason(&mut gateway, endpoint, "acknowledged nothing for 20 s");
+    gateway.wait_log("were not acknowledged by the hub at tcp://127.0.0.1:16130 are lost: 2 at most");
+    set_network("up");
+    gateway.wait_connected();
+    gateway.terminate();
 }
 
 /// Starts a deployment, and a load on it that has been accepted for a while.

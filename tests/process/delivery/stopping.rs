@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::hub_process::{Deployment, start_hub_with_subscriber};
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::guard::traffic::Poster;
+use crate::guard::traffic::{Poster, assert_received, payload};
 use crate::support::load::{Outcome, Posted, TOPIC};
+use crate::support::peer::message;
 use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
 use crate::support::usage::threads;
 use crate::support::*;
@@ -113,6 +114,40 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     for endpoint in [rig.publishers(), &rig.subscribers] {
         assert!(!Path::new(endpoint.strip_prefix("ipc://").unwrap()).exists(), "{endpoint} is left behind");
     }
+}
+
+#[test]
+fn publishers_that_go_on_do_not_lengthen_the_stop_of_a_hub() {
+    for (publishers, pause_ms) in [(1, 100), (8, 0)] {
+        let mut rig = Rig::of_patient_hub([]);
+        let count = if pause_ms > 0 { 1 } else { 10 };
+        let bytes = message(&[b"busy", &[b' '; 10_000]]).repeat(count);
+        let publish = |_| {
+            let (mut publisher, bytes) = (RawPeer::speaking(rig.publishers(), "PUB"), bytes.clone());
+            Task::start(move |over| {
+                // As a socket of libzmq, it leaves when the hub ends the connection.
+                while !is_over(over) && !publisher.is_ended() && publisher.send(&bytes) {
+                    std::thread::sleep(Duration::from_millis(pause_ms));
+                }
+            })
+        };
+        let _publishing: Vec<_> = (0..publishers).map(publish).collect();
+        wait_until("they publish", || rig.gateway.stats()["hub"]["forwarded"].as_u64() > Some(10));
+        stop_within(&mut rig.gateway, Duration::from_secs(1));
+    }
+}
+
+/// All of it has come when the signal comes. The publisher reads nothing, as one that is stopped, and holds nobody up.
+#[test]
+fn what_a_publisher_has_just_sent_arrives_at_the_stop_of_a_hub() {
+    const MESSAGES: u32 = 2_000;
+    let builder = Gateway::serve().arguments(["--drain-timeout", "600"]);
+    let mut rig = Rig::start(builder, Side::Hub, Transport::Ipc, OWN_TOPIC);
+    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    let numbered = |number| message(&[OWN_TOPIC.as_bytes(), payload(number, "").as_bytes()]);
+    publisher.send_all(&(0..MESSAGES).flat_map(numbered).collect::<Vec<_>>());
+    stop_within(&mut rig.gateway, Duration::from_secs(1));
+    assert_received(&rig, &(0..MESSAGES).collect::<Vec<_>>());
 }
 
 /// The messages in the pipe of libzmq are delivered too.

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use super::document::repository;
 use super::interface::{Command, Opt, Value};
 use super::messages;
+use crate::support::compare::assert_same;
 
 pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
 pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
@@ -168,6 +169,6 @@ fn every_shell_completes() {
         let output = process.wait_with_output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         let offered: Vec<Json> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(offered, expected, "{shell}");
+        assert_same(format!("{shell}, by tests/data/completions.json"), &offered, &expected);
     }
 }

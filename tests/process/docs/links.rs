@@ -144,6 +144,44 @@ fn the_files_for_forges_call_scripts_that_exist() {
     assert!(called > 8, "the files call {called} scripts");
 }
 
+/// The address is in one place. crates.io leads the relative links of its page there, and PyPI has no relative links.
+#[test]
+fn the_manifests_name_one_address() {
+    let [cargo, python] = ["Cargo.toml", "pyproject.toml"].map(|path| Document::read(path).text);
+    let (_, address) = cargo.split_once("\nrepository = \"").unwrap();
+    let address = address.split('"').next().unwrap();
+    let (_, urls) = python.split_once("[project.urls]\n").unwrap();
+    let urls = urls.lines().take_while(|line| !line.is_empty());
+    let of_cargo = cargo.lines().filter(|line| line.starts_with("homepage = ") || line.starts_with("documentation = "));
+    let urls: Vec<_> = urls.chain(of_cargo).map(|line| line.split('"').nth(1).unwrap()).collect();
+    assert_eq!(urls.len(), 5, "{urls:?}");
+    let is_other = |url: &&&str| !url.strip_prefix(address).is_some_and(|rest| rest.is_empty() || rest == "#documents");
+    let others: Vec<_> = urls.iter().filter(is_other).collect();
+    assert!(others.is_empty(), "Cargo.toml has the address {address}, which these do not begin with: {others:?}");
+    assert_eq!(relative_links(&Document::read("python/README.md").text).next(), None);
+}
+
+#[test]
+fn a_release_has_the_text_of_the_changelog_which_names_its_date() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("packaging/debian")).unwrap();
+    let entry = "adapter-gateway (1.2.0) unstable; urgency=medium\n";
+    std::fs::write(folder.path().join("packaging/debian/changelog"), entry).unwrap();
+    let notes = |date: &str, arguments: &[&str]| {
+        let changelog = format!("# Changelog\n\n## [1.2.0] - {date}\n\nNew.\n\n## [1.1.0] - 2026-01-02\n\nOld.\n");
+        std::fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
+        let manifest = "version = \"1.2.0\"\nrepository = \"https://example.invalid/a\"\n";
+        std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+        let mut command = Command::new(repository("packaging/release-notes"));
+        let output = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(notes("2026-03-04", &["v1.2.0", "https://example.invalid/a"]).as_deref(), Some("\nNew.\n\n"));
+    assert_eq!(notes("unreleased", &["v1.2.0", "https://example.invalid/a"]), None);
+    assert_eq!(notes("2026-03-04", &["v1.2.0", "https://example.invalid/b"]), None);
+    assert_eq!(notes("2026-03-04", &["v1.1.0", "https://example.invalid/a"]), None);
+}
+
 fn relative_links(text: &str) -> impl Iterator<Item = &str> {
     let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     links.filter(|link| !link.contains("://"))

@@ -15,3 +15,5 @@ mod storm;
 mod strangers;
 pub(crate) mod traffic;
 mod turnover;
+mod unread;
+mod vanished;

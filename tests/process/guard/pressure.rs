@@ -12,7 +12,7 @@ use crate::support::*;
 const MIB: usize = 1 << 20;
 
 /// A publisher sends messages to `flood/NUMBER` as fast as the hub reads them.
-struct Flood {
+pub(super) struct Flood {
     sent: Arc<AtomicUsize>,
     task: Task<RawPeer>,
 }
@@ -21,7 +21,7 @@ impl Flood {
     const MESSAGES: u32 = 4_000;
     const PAYLOAD_BYTES: usize = 20_000;
 
-    fn start(endpoint: &str, publisher: usize) -> Self {
+    pub(super) fn start(endpoint: &str, publisher: usize) -> Self {
         let mut peer = RawPeer::speaking(endpoint, "PUB");
         peer.give_up_after(SEND_TIMEOUT);
         let sent = Arc::new(AtomicUsize::new(0));
@@ -44,7 +44,7 @@ impl Flood {
     }
 }
 
-fn sent_until_held_back(floods: &[Flood]) -> usize {
+pub(super) fn sent_until_held_back(floods: &[Flood]) -> usize {
     let sent = || floods.iter().map(|flood| flood.sent.load(Ordering::Relaxed)).sum::<usize>();
     let (mut last, mut since) = (sent(), Instant::now());
     eventually("the hub reads no publisher", || {
@@ -145,8 +145,8 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
     rig.gateway.terminate();
 }
 
-/// While the hub is full, no publisher is read, so that all seem quiet. What it has sent is still read once there
-/// is room, before the gateway ends.
+/// While the hub is full, no publisher is read. What it has sent is still read once there is room, before the gateway
+/// ends.
 #[test]
 fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
@@ -156,7 +156,7 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     let mut sent_bytes = sent_until_held_back(&floods);
     let publishers = floods.map(|flood| flood.task.finish());
     rig.gateway.signal(Signal::TERM);
-    // That is longer than a publisher must be quiet for.
+    // That is longer than publishers that go on are read at the stop.
     std::thread::sleep(Duration::from_secs(1));
     drop(staller);
 
@@ -203,14 +203,15 @@ fn publishers_that_come_and_go_cost_a_bounded_amount() {
         rig.gateway.wait_count("subscriptions", others + 1);
         drop((staller, newcomer));
         rig.assert_served();
-        // A publisher that comes now is refused, or held back, until there is room.
-        let topic = format!("{OWN_TOPIC}/other");
-        let (sent, expected) = (message(&[topic.as_bytes(), b"{}"]), Message::new(&topic, "{}"));
+        // A publisher that comes now is refused, or held back, until there is room. Several may be read, late on a busy
+        // machine, and nobody else receives what they send.
+        let expected = Message::new("other", "{}");
+        let (sent, other) = (message(&[b"other", b"{}"]), Subscriber::connected(&rig.subscribers, "other"));
         eventually("a publisher is read", || {
             publish_and_leave(&rig, &sent, 1);
-            rig.subscriber.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
+            other.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
         });
-        while rig.subscriber.next_within(SEND_TIMEOUT).is_some() {}
+        drop(other);
         wait_until("the memory is given back", || rig.growth_kib() < REMAINING_KIB);
         rig.assert_unharmed("publishers that come and go");
     });

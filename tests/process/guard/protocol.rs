@@ -1,8 +1,9 @@
 //! ZMTP 3 as peers may speak it: heartbeats at any place, frames of any length, and both forms of subscriptions.
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
+use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::peer::{cancel, message, ping};
+use crate::support::zmtp::COMMAND;
 use crate::support::*;
 
 /// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a
@@ -31,6 +32,48 @@ fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happe
         assert_received(&rig, &poster.accepted);
         rig.assert_unharmed("commands within a message");
     });
+}
+
+/// Sockets of libzmq add what their program has set as `ZMQ_METADATA`.
+#[test]
+fn a_ready_of_8_kib_is_taken_and_a_longer_one_is_refused() {
+    let ready = |bytes: usize| {
+        let [greeting, ready] = handshake("PUB");
+        let property = [&ready[2..], b"\x06X-Meta"].concat();
+        let padding = vec![b'm'; bytes - property.len() - 4];
+        let body = [&property, &(padding.len() as u32).to_be_bytes()[..], &padding].concat();
+        [greeting, frame(COMMAND, &body)].concat()
+    };
+    side_by_side([Transport::Tcp, Transport::Ipc], |transport| {
+        let rig = Rig::open(Side::Hub, transport);
+        let mut peer = RawPeer::connect(rig.publishers());
+        peer.send_all(&ready(8_192));
+        peer.receive_greeting();
+        assert_eq!([(); 2].map(|()| peer.receive_body())[1], b"\x09SUBSCRIBE");
+        let mut peer = RawPeer::connect(rig.publishers());
+        peer.send(&ready(8_193));
+        peer.read_to_end();
+        let refuses = format!("the bus refuses {} at {}", peer.name(), rig.publishers());
+        rig.gateway.wait_log(&format!("{refuses}, which sends a READY of more than 8192 bytes\n"));
+        rig.assert_unharmed("metadata");
+    });
+}
+
+/// libzmq ends a connection on which a message comes before it has sent its own READY.
+#[test]
+fn a_publisher_is_subscribed_to_in_its_version_and_behind_its_ready() {
+    let rig = Rig::open(Side::Hub, Transport::Tcp);
+    for (minor_version, subscription) in [(0, &b"\0\x01\x01"[..]), (1, b"\x04\x0a\x09SUBSCRIBE")] {
+        let mut peer = RawPeer::connect(rig.publishers());
+        let [mut greeting, ready] = handshake("PUB");
+        greeting[11] = minor_version;
+        peer.send_all(&greeting);
+        peer.receive_greeting();
+        assert!(peer.receive_body().starts_with(b"\x05READY"));
+        assert!(!peer.is_readable_within(PROBE_TIMEOUT), "something comes before its READY");
+        peer.send_all(&ready);
+        assert_eq!(peer.read_some(64), subscription);
+    }
 }
 
 /// The peer goes on when it reads.

@@ -123,6 +123,44 @@ fn the_log_names_who_is_refused_what_it_is_and_where_it_fits() {
     });
 }
 
+/// Such a socket reads our READY, and ends the connection without one of its own. A port scan does not.
+#[test]
+fn the_log_names_where_a_socket_of_libzmq_fits_that_leaves_the_wrong_port() {
+    side_by_side(PORTS, |(side, transport)| {
+        let mut rig = Rig::open(side, transport);
+        for endpoint in rig.endpoints() {
+            let [greeting, _] = handshake("SUB");
+            [0, 1, 11, 63].into_iter().for_each(|bytes| RawPeer::connect(&endpoint).leave_after(&greeting[..bytes]));
+        }
+        assert_eq!(
+            (&rig.gateway.stats()["peers"]["refused"], rig.gateway.log().contains("refuses")),
+            (&0.into(), false)
+        );
+        let mut refused = 0;
+        for endpoint in rig.endpoints() {
+            let is_publishers = rig.publishers.as_ref() == Some(&endpoint);
+            let wrong: &[_] =
+                if is_publishers { &[zmq::SUB, zmq::PULL, zmq::DEALER] } else { &[zmq::PUB, zmq::XPUB, zmq::PUSH] };
+            for &kind in wrong {
+                let socket = socket(kind);
+                // It does not come back.
+                socket.set_reconnect_ivl(-1).unwrap();
+                socket.connect(&endpoint).unwrap();
+                refused += 1;
+                wait_until("it is refused", || rig.gateway.stats()["peers"]["refused"] == refused);
+            }
+            let (side, hint) = match &rig.publishers {
+                Some(_) if is_publishers => ("publishers", format!("subscribers connect to {}", rig.subscribers)),
+                Some(publishers) => ("subscribers", format!("publishers connect to {publishers}")),
+                None => ("subscribers", "only subscribers connect there".to_owned()),
+            };
+            let left = "it has left as a socket does whose type does not fit";
+            rig.gateway.wait_log(&format!(" at the {side}' side {endpoint}: {left}; {hint}\n"));
+        }
+        rig.assert_unharmed("sockets at the wrong port");
+    });
+}
+
 /// libzmq closes a connection at the name of another mechanism than its own, also before it has sent its own.
 #[test]
 fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {

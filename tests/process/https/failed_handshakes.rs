@@ -67,7 +67,11 @@ fn each_reason_is_counted() {
     );
     let trusted = self_signed_certificate(&rig.gateway);
     for expected in [
-        &format!("a TLS handshake failed: the client does not trust the certificate; give it {}", trusted.display()),
+        &format!(
+            "a TLS handshake failed: the client does not trust the certificate; give it {}, or to a browser \
+             gateway-ca.pem beside that\n",
+            trusted.display()
+        ),
         "a TLS handshake failed: the server name that the client sends is none; it must have no port",
         "failed: the client closed the connection, perhaps for lack of trust in the certificate; give it",
         "a TLS handshake failed: the client took longer than --head-timeout",
@@ -81,6 +85,7 @@ fn each_reason_is_counted() {
 fn each_alert_is_counted_under_its_reason_and_no_end_after_a_handshake() {
     let mut rig = Rig::with(["--head-timeout", "3"]);
     rig.client().expect_close();
+    assert_eq!(rig.gateway.stats()["closed"], json!({ "silent": 1 }));
     drop(rig.client());
     let mut changed = rig.client();
     let mut record = changed.stream().records(&rig.request(FINE).bytes());

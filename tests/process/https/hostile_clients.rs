@@ -76,8 +76,7 @@ fn a_handshake_that_stalls_is_closed_in_time() {
         client.send_raw(&hello[..bytes]);
         client
     });
-    // A handshake that is sent slowly does not extend the timeout, nor does a complete one, since it counts as a part
-    // of the head.
+    // A handshake that is sent slowly does not extend the timeout.
     slow.send_slowly(&hello);
     for client in stalled.iter().chain([&slow]) {
         read_to_end(client.socket());
@@ -85,6 +84,27 @@ fn a_handshake_that_stalls_is_closed_in_time() {
     }
     complete.expect_close();
     assert_not_early(since);
+}
+
+/// A client that opens a thousand connections at once is slow in each stage of all of them.
+#[test]
+fn a_client_has_the_whole_head_timeout_in_each_stage() {
+    const PAUSE: Duration = Duration::from_secs(3);
+    let rig = Rig::with(["--head-timeout", "8"]);
+    let mut slow = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    std::thread::sleep(PAUSE);
+    let hello = slow.handshake_bytes();
+    slow.send_raw(&hello);
+    std::thread::sleep(PAUSE);
+    slow.finish_handshake().unwrap();
+    let mut client = Client::over(slow);
+    let request = rig.request(FINE).bytes();
+    let (begun, rest) = request.split_at(20);
+    for part in [begun, rest] {
+        std::thread::sleep(PAUSE);
+        client.send(part);
+    }
+    client.response().assert_accepted();
 }
 
 #[test]

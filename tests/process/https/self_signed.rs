@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use super::client::{Connector, certificates};
 use super::rig::{expect_certificate, self_signed_certificate};
-use crate::support::pair::NAMES;
+use crate::support::pair::{NAMES, replace};
 use crate::support::*;
 
 /// How long before its end the gateway renews a pair.
@@ -93,14 +93,21 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let not_after = made["not_after"].as_str().unwrap().to_owned();
     assert!(not_after.len() == "2040-01-02T03:04:05Z".len() && not_after.ends_with('Z'), "{made}");
     gateway.wait_listening();
-    std::fs::remove_file(key).unwrap();
-    let renewed = expect_certificate(&mut gateway, "renewed", &certificate);
-    assert!(renewed["not_after"].as_str() >= Some(&not_after), "{renewed}");
+    std::fs::remove_file(&key).unwrap();
+    let rejected = expect_certificate(&mut gateway, "rejected", &key);
+    assert_eq!(rejected["not_after"], not_after, "the certificate in force ends then");
+    std::fs::remove_file(&certificate).unwrap();
+    let made = expect_certificate(&mut gateway, "made", &certificate);
+    assert!(made["not_after"].as_str() >= Some(&not_after), "{made}");
 
-    let mut gateway = Gateway::serve().https().beside(settings_beside(&Pair::valid(-790, 20))).spawn();
-    let [certificate, ..] = files(gateway.settings.path());
-    expect_certificate(&mut gateway, "renewed", &certificate);
-    gateway.wait_listening();
+    // One of them is due, the other one was made by a clock that was ahead.
+    for pair in [Pair::valid(-790, 20), Pair::valid(2, 800)] {
+        let mut gateway = Gateway::serve().https().beside(settings_beside(&pair)).spawn();
+        let [certificate, ..] = files(gateway.settings.path());
+        expect_certificate(&mut gateway, "renewed", &certificate);
+        gateway.wait_listening();
+        Connector::trusting_file(&certificate).assert_serves(&gateway);
+    }
 
     // It is made when the gateway first opens.
     let mut gateway = Gateway::serve().https().settings(disabled()).start_disabled();
@@ -155,6 +162,42 @@ fn a_pair_is_renewed_while_connections_stay() {
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
     assert_eq!(certificates(&certificate), renewed);
+}
+
+/// Programs that restore a backup put one file after the other. Between the two, the pair cannot be used.
+#[test]
+fn a_pair_that_is_put_back_is_never_written_over_and_comes_to_be_served() {
+    let in_place = |path: &Path, content: &[u8]| std::fs::write(path, content).unwrap();
+    let by_rename = |path: &Path, content: &[u8]| replace(path, str::from_utf8(content).unwrap());
+    let behind_removal = |path: &Path, content: &[u8]| {
+        std::fs::remove_file(path).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    let ways: [fn(&Path, &[u8]); 3] = [in_place, by_rename, behind_removal];
+    side_by_side(ways.into_iter().flat_map(|restore| [(restore, 0), (restore, 1)]), |(restore, first)| {
+        let mut gateway = Gateway::serve().https().start();
+        let [certificate, key, _] = files(gateway.settings.path());
+        gateway.wait_state("certificate", "made");
+        let pair = [&certificate, &key].map(|path| (path, std::fs::read(path).unwrap()));
+        let trusts_pair = Connector::trusting_file(&certificate);
+        pair.iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+        gateway.wait_state("certificate", "made");
+        gateway.wait_log("new connections get the new certificate");
+        let trusts_other = Connector::trusting_file(&certificate);
+
+        let restore = |index: usize| restore(pair[index].0, &pair[index].1);
+        restore(first);
+        gateway.wait_log("the private key does not match");
+        trusts_other.assert_serves(&gateway);
+        restore(1 - first);
+        gateway.wait_state("certificate", "replaced");
+        trusts_pair.assert_serves(&gateway);
+        for (path, content) in &pair {
+            assert_eq!(std::fs::read(path).unwrap(), *content, "{} is another one", path.display());
+        }
+        let log = gateway.stop().stderr;
+        assert_eq!(log.matches("a new self-signed certificate").count(), 2, "{log}");
+    });
 }
 
 /// Whoever puts another folder in the place of this one, or moves it back, finds the place free.
@@ -267,7 +310,7 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
     former.assert_serves(&gateway);
     gateway.wait_log("made without the lock");
 
-    std::fs::remove_file(key).unwrap();
+    [&certificate, &key].iter().for_each(|path| std::fs::remove_file(path).unwrap());
     gateway.wait_log("new connections get the new certificate");
     former.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
     gateway.change_token("rotated");

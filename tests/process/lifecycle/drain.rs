@@ -57,25 +57,32 @@ fn a_request_whose_first_byte_came_before_the_signal_is_answered() {
     gateway.expect_stopped();
 }
 
-/// Two idle connections are all that may be open, so the requests of the others wait with their connections until the
-/// stop has closed these two.
+/// Two connections in a request are all that may be open, so the requests of the others wait with their connections. The
+/// first clients close when they have their answers, and the last ones keep their connections.
 #[test]
 fn requests_of_connections_that_were_not_accepted_are_answered_before_the_sockets_close() {
     for workers in ["1", "3"] {
         let (_directory, path) = temporary_path("gateway");
         let builder = Gateway::serve().listen(ANY_PORT).listen_at(&path);
-        let mut gateway = builder.arguments(["--max-connections", "2", "--workers", workers]).start();
+        let few = ["--max-connections", "2", "--drain-timeout", "10", "--workers", workers];
+        let mut gateway = builder.arguments(few).start();
         let request = gateway.request(FINE);
-        let mut idle = [gateway.served_client(), gateway.served_client()];
+        let in_two_parts = gateway.request(FINE).field("Expect", "100-continue");
+        let mut in_request = [(); 2].map(|()| gateway.client());
+        for client in &mut in_request {
+            client.send(in_two_parts.head());
+            assert_eq!(client.response().status, 100);
+        }
         let mut by_tcp = [(); 12].map(|()| gateway.client());
         let mut by_path = [(); 12].map(|()| Client::connect_to(&path));
         by_tcp.iter_mut().for_each(|client| client.send(request.bytes()));
         by_path.iter_mut().for_each(|client| client.send(request.bytes()));
         gateway.signal(Signal::TERM);
-        // A client that has its answer closes, and so makes room for the next one.
-        by_tcp.into_iter().for_each(|mut client| drop(client.expect_last(200)));
-        by_path.into_iter().for_each(|mut client| drop(client.expect_last(200)));
-        idle.iter_mut().for_each(Client::expect_close);
+        gateway.wait_event("not-ready");
+        in_request.iter_mut().for_each(|client| client.send(in_two_parts.body()));
+        in_request.into_iter().for_each(|mut client| client.response().assert_accepted());
+        by_tcp.into_iter().for_each(|mut client| client.response().assert_accepted());
+        by_path.iter_mut().for_each(|client| client.response().assert_accepted());
         assert_eq!(gateway.expect_stopped(), 26);
     }
 }

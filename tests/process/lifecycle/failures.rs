@@ -1,6 +1,7 @@
 //! Starts that fail: the exit status and the last event give the reason to the parent, and stderr gives it to the user.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::TcpListener;
 
 use crate::support::gateway::assert_failed;
@@ -23,17 +24,53 @@ fn enabled_at_a_taken_port() -> (TcpListener, Gateway) {
     (taken, gateway)
 }
 
+/// Its hub may carry other programs.
 #[test]
-fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
+fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_told_and_tried_again() {
+    let (taken, mut gateway) = enabled_at_a_taken_port();
+    let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("cannot listen on") && reason.contains("in use"), "{reason}");
+    gateway.wait_log("it is tried again");
+    gateway.stats();
+    // The next attempts are those of the looks.
+    std::thread::sleep(Duration::from_millis(1_500));
+    drop(taken);
+    gateway.wait_listening();
+    gateway.wait_event("ready");
     let (_taken, mut gateway) = enabled_at_a_taken_port();
-    let output = gateway.finish(4);
-    assert_failed(&output, 4);
-    // The settings were the reason until then.
-    let told: Vec<Value> =
-        output.stdout.lines().rev().take(3).map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [failed, reloaded, not_ready] = told.as_slice() else { unreachable!("three lines at least") };
-    assert_eq!((&not_ready["event"], &reloaded["event"]), (&"not-ready".into(), &"settings".into()), "{told:?}");
-    assert_eq!(not_ready["reason"], failed["reason"]);
+    gateway.wait_event("not-ready");
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    gateway.terminate();
+}
+
+#[test]
+fn a_certificate_that_cannot_be_made_when_the_settings_enable_the_gateway_is_told_and_tried_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("folder");
+    fs::write(&folder, "").unwrap();
+    let builder = Gateway::serve().https().no_settings().arguments(["--cert-dir", folder.to_str().unwrap()]);
+    let mut gateway = builder.start_disabled();
+    gateway.settings.write(&enabled(&token("a")));
+    let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains(folder.to_str().unwrap()), "{reason}");
+    fs::remove_file(&folder).unwrap();
+    gateway.wait_listening();
+    gateway.wait_event("ready");
+    gateway.terminate();
+}
+
+#[test]
+fn a_start_that_waits_for_its_port_is_stopped_as_asked() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The signal may come after the second on a machine that is busy.
+    let stopped_in_time = || {
+        let mut gateway = Gateway::serve().listen(taken.local_addr().unwrap()).spawn();
+        gateway.wait_log("trying again for 1 s");
+        gateway.signal(Signal::TERM);
+        gateway.wait_exit() == 0
+    };
+    assert!((0..20).any(|_| stopped_in_time()));
 }
 
 #[test]

@@ -138,3 +138,25 @@ fn the_gateway_stops_when_its_parent_is_killed_or_exits() {
         parent.gateway = None;
     }
 }
+
+/// A process that leads no group may begin a session of its own at any time.
+#[test]
+fn a_parent_that_has_left_the_session_has_not_ended() {
+    let mut parent = Parent::start(
+        "python3 -c 'import os, sys, time
+if os.fork():
+    os.setsid()
+    os.wait()
+else:
+    while os.getsid(os.getppid()) == os.getsid(0):
+        time.sleep(0.01)
+    os.execv(sys.argv[1], sys.argv[1:])' \"$@\"; exit 3",
+    );
+    parent.wait_event("listening");
+    for (signal, event) in [(Signal::USR1, "stats"), (Signal::TERM, "stopped")] {
+        kill_process(parent.gateway.unwrap(), signal).unwrap();
+        parent.wait_event(event);
+    }
+    parent.gateway = None;
+    parent.process.finish(3);
+}

@@ -64,9 +64,7 @@ impl Server {
     }
 
     fn accept(&self) -> Accepted {
-        let (stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Accepted(BufReader::new(stream))
+        Accepted(BufReader::new(accept_connection(&self.listener)))
     }
 }
 
@@ -105,17 +103,19 @@ fn topics(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
 }
 
 #[test]
-fn sixty_four_lines_are_in_flight() {
+fn one_line_and_then_sixty_four_are_in_flight() {
     let server = Server::start();
     let mut send = Process::spawn(&mut server.send(file(&lines(100))));
     let mut connection = server.accept();
-    assert_eq!(connection.requests(64), topics(1..=64));
-    connection.0.get_ref().set_nonblocking(true).unwrap();
-    assert!(connection.0.fill_buf().is_err(), "a 65th request");
-    connection.0.get_ref().set_nonblocking(false).unwrap();
-    connection.answer(&TAKEN.repeat(64));
-    assert_eq!(connection.requests(36), topics(65..=100));
-    connection.answer(&TAKEN.repeat(36));
+    let mut begun = 1;
+    for count in [1, 64, 35] {
+        assert_eq!(connection.requests(count), topics(begun..begun + count));
+        connection.0.get_ref().set_nonblocking(true).unwrap();
+        assert!(connection.0.fill_buf().is_err(), "one more than {count} requests");
+        connection.0.get_ref().set_nonblocking(false).unwrap();
+        connection.answer(&TAKEN.repeat(count));
+        begun += count;
+    }
     send.finish(0);
 }
 
@@ -123,13 +123,14 @@ fn sixty_four_lines_are_in_flight() {
 fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
     // With half of an answer, and everything read, so that the end is no reset.
     let broken = [&TAKEN.repeat(3), &TAKEN[..20]].concat();
-    let (first, second) = ([(1..65, broken)], [(65..101, TAKEN.repeat(36))]);
+    let first = [(1..2, TAKEN.to_vec()), (2..66, broken)];
+    let second = [(66..67, TAKEN.to_vec()), (67..101, TAKEN.repeat(34))];
     for (options, connections, end) in [
-        (&[][..], &[&first[..]][..], "; unsent: lines 65-67 and everything behind line 67\n"),
+        (&[][..], &[&first[..]][..], "; unsent: everything from line 66 on\n"),
         (&["--keep-going"], &[&first, &second], "in doubt\n"),
     ] {
         let stderr = Server::start().play(100, options, connections, 1);
-        let doubt = "warning: lines 4-64 are in doubt, and not sent again: the gateway closed the connection";
+        let doubt = "warning: lines 5-65 are in doubt, and not sent again: the gateway closed the connection";
         assert!(stderr.contains(doubt), "{stderr}");
         assert!(stderr.contains("error: 61 lines in doubt") && stderr.ends_with(end), "{stderr}");
     }
@@ -142,13 +143,13 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     let page = |status| {
         format!("HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>").into_bytes()
     };
-    let answers = [page(502), TAKEN.to_vec(), page(504), page(403)].concat();
-    let stderr = Server::start().play(4, &["--keep-going"], &[&[(1..5, answers)]], 1);
+    let answers = [TAKEN.to_vec(), page(504), page(403)].concat();
+    let stderr = Server::start().play(4, &["--keep-going"], &[&[(1..2, page(502)), (2..5, answers)]], 1);
     for (line, status) in [(1, 502), (3, 504)] {
         let doubt = format!("warning: line {line} is in doubt, and not sent again: a proxy answers {status}, and");
         assert!(stderr.contains(&doubt), "{stderr}");
     }
-    assert!(stderr.ends_with("error: 1 line refused, 2 in doubt\n"), "{stderr}");
+    assert!(stderr.ends_with("error: 1 line refused, 2 lines in doubt\n"), "{stderr}");
 }
 
 /// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection. An answer of
@@ -156,19 +157,25 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let as_in = |start| String::from_utf8_lossy(TAKEN).replacen("HTTP/1.1 200 OK\r\n", start, 1).into_bytes();
+    let first = (1..2, TAKEN.to_vec());
     for closing in ["HTTP/1.1 200 OK\r\nConnection: close\r\n", "HTTP/1.0 200 OK\r\n"].map(as_in) {
-        Server::start().play(10, &[], &[&[(1..11, closing)], &[(2..11, TAKEN.repeat(9))]], 0);
+        Server::start().play(
+            10,
+            &[],
+            &[&[first.clone(), (2..11, closing)], &[(3..4, TAKEN.to_vec()), (4..11, TAKEN.repeat(7))]],
+            0,
+        );
     }
     let kept = as_in("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n");
-    Server::start().play(10, &[], &[&[(1..11, kept.repeat(10))]], 0);
+    Server::start().play(10, &[], &[&[(1..2, kept.clone()), (2..11, kept.repeat(9))]], 0);
 }
 
 #[test]
 fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     const LATER: &[u8] = b"HTTP/1.1 503 X\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
-    let answers = [&TAKEN.repeat(2), LATER, TAKEN, LATER, &TAKEN.repeat(5)].concat();
+    let answers = [TAKEN, LATER, TAKEN, LATER, &TAKEN.repeat(5)].concat();
     let started = Instant::now();
-    let steps = [(1..11, answers), (3..4, TAKEN.to_vec()), (5..6, TAKEN.to_vec())];
+    let steps = [(1..2, TAKEN.to_vec()), (2..11, answers), (3..4, TAKEN.to_vec()), (5..6, TAKEN.to_vec())];
     let stderr = Server::start().play(10, &[], &[&steps], 0);
     assert!(started.elapsed().as_secs_f64() >= 0.9, "it waits as told");
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
@@ -216,7 +223,8 @@ fn every_wait_ends() {
     });
 }
 
-/// The gateway may not have read the settings yet that were just written.
+/// The gateway may not have read the settings yet that were just written, or put in place by a program that keeps when a
+/// file was modified.
 #[test]
 fn a_token_that_was_just_written_is_tried_once_more() {
     const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -224,9 +232,12 @@ fn a_token_that_was_just_written_is_tried_once_more() {
         [(true, &[REFUSED, TAKEN][..], 0), (true, &[REFUSED, REFUSED], 6), (false, &[REFUSED], 6)]
     {
         let server = Server::start();
-        let age = Duration::from_secs(if is_young { 0 } else { 60 });
         let settings = std::fs::File::options().write(true).open(server.settings.path()).unwrap();
-        settings.set_modified(std::time::SystemTime::now() - age).unwrap();
+        settings.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+        if !is_young {
+            // No program can set when a file was put in place.
+            std::thread::sleep(Duration::from_secs(2));
+        }
         let connections: Vec<_> = answers.iter().map(|answer| [(1..2, answer.to_vec())]).collect();
         let connections: Vec<&[_]> = connections.iter().map(|steps| steps.as_slice()).collect();
         server.play(1, &[], &connections, status);
@@ -237,9 +248,9 @@ fn a_token_that_was_just_written_is_tried_once_more() {
 #[test]
 fn a_refused_token_is_no_wait_for_the_lines_behind_it() {
     const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n";
-    let steps = [(1..3, [REFUSED, TAKEN].concat()), (1..2, TAKEN.to_vec())];
-    let stderr = Server::start().play(2, &[], &[&steps], 0);
-    assert!(stderr.contains("2 lines accepted") && !stderr.contains("went ahead"), "{stderr}");
+    let steps = [(1..2, TAKEN.to_vec()), (2..4, [REFUSED, TAKEN].concat()), (2..3, TAKEN.to_vec())];
+    let stderr = Server::start().play(3, &[], &[&steps], 0);
+    assert!(stderr.contains("3 lines accepted") && !stderr.contains("went ahead"), "{stderr}");
 }
 
 #[test]
@@ -297,20 +308,74 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
     assert_eq!(published, all);
 }
 
+/// The input stays open, and the answers to what is in flight count.
+#[test]
+fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let server = Server::start();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut send = Process::spawn(&mut server.send(reader));
+        writer.write_all(lines(3).as_bytes()).unwrap();
+        let mut connection = server.accept();
+        assert_eq!(connection.request(), "t/1");
+        connection.answer(TAKEN);
+        assert_eq!(connection.requests(2), topics(2..=3));
+        send.signal(signal);
+        connection.answer(&TAKEN.repeat(2));
+        let Transcript { stderr, .. } = send.finish(1);
+        assert!(stderr.contains("3 lines accepted"), "{stderr}");
+        assert!(stderr.ends_with("error: ended by a signal; unsent: everything from line 4 on\n"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_no_answer_is_waited_for_longer_than_its_bound() {
+    for count in [1, 2] {
+        let server = Server::start();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut send = Process::spawn(&mut server.send(reader));
+        writer.write_all(lines(1).as_bytes()).unwrap();
+        let mut connection = server.accept();
+        assert_eq!(connection.request(), "t/1");
+        (0..count).for_each(|_| send.signal(Signal::INT));
+        let Transcript { stderr, .. } = send.finish(1);
+        let is_told = stderr.ends_with("error: 1 line in doubt; unsent: everything from line 2 on\n");
+        assert!(is_told || count == 2, "{stderr}");
+    }
+}
+
+/// Without a handler, a signal would not end the first process of a container.
+#[test]
+fn a_signal_ends_the_first_process_of_a_container() {
+    if !succeeds(&["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"]) {
+        return skip("no namespace of processes can be made here");
+    }
+    let server = Server::start();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let inner = server.send(reader);
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child=KILL"]);
+    command.arg(inner.get_program()).args(inner.get_args()).arg("t/1").arg("{}");
+    let mut unshare = Process::spawn(&mut command);
+    let mut connection = server.accept();
+    assert_eq!(connection.request(), "t/1");
+    let children = format!("/proc/{0}/task/{0}/children", unshare.id());
+    let child: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(child).unwrap(), Signal::TERM).unwrap();
+    let Transcript { stderr, .. } = unshare.finish(1);
+    assert!(stderr.ends_with("error: 1 message in doubt\n"), "{stderr}");
+}
+
 #[test]
 fn a_gateway_that_is_switched_off_is_told_as_such_and_not_waited_for() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
-    let stderr = Server::start().play(3, &[], &[&[(1..4, [TAKEN, OFF].concat())]], 3);
+    let stderr = Server::start().play(3, &[], &[&[(1..2, TAKEN.to_vec()), (2..4, OFF.to_vec())]], 3);
     assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
     assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
 
     // Between two lines, it refuses connections, as one does that starts again, and the settings tell that it does not.
-    let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| {
-        settings.write(disabled());
-        let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
-        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
-    });
+    let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| settings.write(disabled()));
     let Transcript { stderr, .. } = send.finish(3);
     assert!(stderr.contains("OPEN_REST_API is not set to True") && stderr.contains("unsent: line 2"), "{stderr}");
 }

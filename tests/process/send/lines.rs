@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
 use crate::listen::listen;
+use crate::support::full_pipe::set_nonblocking;
 use crate::support::subscriber::text;
 use crate::support::*;
 
@@ -97,6 +98,28 @@ fn a_line_is_posted_before_the_next_one_comes_and_a_token_that_changes_is_read_a
     send.finish(0);
 }
 
+/// When lines come, all are told of it, and one of them takes what is there.
+#[test]
+fn several_share_a_pipe_that_does_not_block() {
+    const LINES: usize = 20_000;
+    let fixture = Fixture::start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    set_nonblocking(&reader, true);
+    let send = |reader| Process::spawn(send_to(&fixture.gateway, "http").stdin(Stdio::from(reader)));
+    let mut sends = [(); 4].map(|()| send(reader.try_clone().unwrap()));
+    drop(reader);
+    // A write of a line is never split.
+    let write = |line| writer.write_all(line);
+    lines(LINES).as_bytes().split_inclusive(|byte| *byte == b'\n').try_for_each(write).unwrap();
+    drop(writer);
+    sends.iter_mut().for_each(|send| drop(send.finish(0)));
+    let mut published: Vec<_> = (0..LINES).map(|_| fixture.subscriber.next().topic).collect();
+    let mut all: Vec<_> = (1..=LINES).map(|number| numbered(number).topic).collect();
+    published.sort();
+    all.sort();
+    assert!(published == all, "each is published once");
+}
+
 #[test]
 fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
     for scheme in ["http", "https"] {
@@ -152,4 +175,33 @@ fn a_terminal_sees_the_progress_and_the_summary() {
     for shown in ["\r\x1b[K2 lines accepted in ", "info: 2 lines accepted in "] {
         assert!(screen.contains(shown), "{screen:?}");
     }
+}
+
+#[test]
+fn a_terminal_sees_which_share_of_a_file_is_done() {
+    let fixture = Fixture::start();
+    let terminal = Terminal::open();
+    let mut command = send_to(&fixture.gateway, "http");
+    // It is long enough for the progress to be shown, and ends behind that at a signal.
+    command.stdin(file(&lines(2_000_000)));
+    let mut send = Process::spawn_with_streams(&mut command, Stdio::null(), Stdio::from(terminal.stream()));
+    for number in 1..=5 {
+        assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    send.signal(Signal::INT);
+    send.finish(1);
+    let screen = terminal.read_to_end();
+    assert!(screen.contains(" % done, ") && screen.contains(" s left"), "{screen:?}");
+    assert!(screen.contains("error: ended by a signal; unsent: everything from line "), "{screen:?}");
+}
+
+/// Nothing takes messages for as long as lines are sent again.
+#[test]
+fn a_message_without_a_hub_is_refused_for_good_and_the_cure_is_told() {
+    let gateway = Gateway::serve().connect(&dead_endpoint()).start();
+    let log = run(send_to(&gateway, "http").args(["t", "{}"]), 1);
+    assert!(log.contains("warning: the message was refused: 503 bus-not-connected: "), "{log}");
+    assert!(log.contains("start the adapter, or run a hub here with `--hub`"), "{log}");
+    assert!(log.ends_with("error: 1 message refused\n"), "{log}");
 }

@@ -13,7 +13,7 @@ fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_kee
     let faulty = "warning: line 4 was refused: it has no tab between a topic and a payload\n";
 
     for (option, end, topics) in [
-        (None, "error: 2 lines refused; unsent: everything behind line 4\n", &["a", "b"][..]),
+        (None, "error: 2 lines refused; unsent: everything from line 5 on\n", &["a", "b"][..]),
         (Some("--keep-going"), "error: 2 lines refused\n", &["a", "b", "c"]),
     ] {
         let log = run(send_to(&fixture.gateway, "http").args(option).stdin(file(LINES)), 1);
@@ -24,7 +24,7 @@ fn a_refused_line_and_one_that_cannot_be_read_is_named_and_ends_it_unless_it_kee
     let directory = std::fs::File::open("/").unwrap();
     let log = run(send_to(&fixture.gateway, "http").stdin(directory), 1);
     assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
-    assert!(log.ends_with("error: 1 line refused; unsent: everything behind line 1\n"), "{log}");
+    assert!(log.ends_with("error: 1 line refused; unsent: everything from line 2 on\n"), "{log}");
 }
 
 #[test]
@@ -113,9 +113,25 @@ fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
     for option in [None, Some("--keep-going")] {
         let log = run(send_with(&other).args(["--url", &url]).args(option).stdin(file(&lines(100))), 6);
         assert!(log.contains(&format!("refuses the token of {}", other.path().display())), "{log}");
-        assert!(log.ends_with("unsent: lines 1-64 and everything behind line 64\n"), "{log}");
+        assert!(log.ends_with("unsent: everything from line 1 on\n"), "{log}");
     }
     fixture.assert_nothing_more_published();
+}
+
+/// A school's proxy knows no gateway of this computer.
+#[test]
+fn no_proxy_of_the_environment_comes_between_send_and_a_gateway_of_this_computer() {
+    for scheme in ["http", "https"] {
+        let fixture = fixture_by(scheme, []);
+        let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", proxy.local_addr().unwrap());
+        let names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+        let mut send = send_to(&fixture.gateway, scheme);
+        run(send.args(["t", "{}"]).envs(names.map(|name| (name, &url))).env_remove("no_proxy"), 0);
+        assert_eq!(fixture.subscriber.next().topic, "t");
+        proxy.set_nonblocking(true).unwrap();
+        assert!(proxy.accept().is_err(), "{scheme} was sent to the proxy");
+    }
 }
 
 /// The rest of a body that is too large is not read, and the connection ends.

@@ -3,9 +3,15 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::{DISABLED_GRACE, DISCARD_BYTES, DRAIN_GRACE, LINGER, Ledger, Phase};
+use super::{
+    DISABLED_GRACE, DISCARD_BYTES, DRAIN_GRACE, IDLE_GRACE, LINGER, Ledger, OPENING_GRACE, Phase, SILENT_GRACE,
+};
 use crate::request::{Kind, Request};
 use crate::world::{SLACK, World, check};
+
+/// How long after it could give way a connection is asked to: the workers look every 50 ms, and pause as long after an
+/// error.
+const PLACE_SLACK: Duration = Duration::from_millis(200);
 
 /// Returns whether the deadline of the drain has passed.
 pub(super) fn is_cut_off() -> bool {
@@ -49,9 +55,8 @@ impl Ledger {
             return blocked_at + timeouts.body;
         }
         match self.phase {
-            Phase::Between(0) | Phase::Head(0) => self.served_at.unwrap_or(self.phase_at) + timeouts.head,
+            Phase::Between(0) | Phase::Head(_) => self.phase_at + timeouts.head,
             Phase::Between(_) => self.phase_at + timeouts.idle,
-            Phase::Head(_) => self.phase_at + timeouts.head,
             Phase::Body(_) => self.phase_at + timeouts.body,
             Phase::Linger => (self.phase_at + LINGER).min(self.ended_at + timeouts.body.max(LINGER)),
         }
@@ -96,8 +101,57 @@ impl Ledger {
             || self.is_end_read
             || World::now() >= self.due()
             || self.cannot_go_on()
-            || (matches!(self.current_phase(), Phase::Between(_)) && self.is_told_to_end());
+            || (matches!(self.current_phase(), Phase::Between(_)) && self.is_told_to_end())
+            || self.may_give_way();
         check!(self.life, has_reason, "ended for no reason in {:?}", self.phase);
+    }
+
+    /// Returns since when the connection would give its place to another one.
+    pub(super) fn gives_way_since(&self) -> Option<Duration> {
+        let grace = match self.current_phase() {
+            _ if self.is_tls && self.read > 0 => OPENING_GRACE,
+            Phase::Between(0) => SILENT_GRACE,
+            Phase::Between(_) => IDLE_GRACE,
+            Phase::Head(_) | Phase::Body(_) | Phase::Linger => return None,
+        };
+        Some(self.phase_at + grace)
+    }
+
+    fn may_give_way(&self) -> bool {
+        let is_due = self.gives_way_since().is_some_and(|since| World::now() + SLACK >= since);
+        is_due && World::current().is_short_of_places()
+    }
+
+    /// Checks that the connection has not been kept for long while others wait for its place.
+    pub(crate) fn check_place(&self) {
+        let (world, now) = (World::current(), World::now());
+        let is_waiting = self.served_at.is_some() && !self.is_closed && !self.is_tls && self.phase != Phase::Linger;
+        let is_silent = self.blocked_at.is_none() && self.broken_at.is_none() && !self.is_end_read;
+        let since = self.gives_way_since().filter(|_| is_waiting && is_silent && self.phase == self.current_phase());
+        if let Some((short_since, since)) = world.short_since.get().zip(since) {
+            let kept = now.saturating_sub(short_since.max(since));
+            check!(self.life, kept <= PLACE_SLACK, "kept its place for {kept:?} in {:?} while others wait", self.phase);
+        }
+    }
+
+    /// Checks, over TLS and before the first request, that a stage has its whole time, and no more.
+    pub(super) fn check_opening(&self, goes_on: bool) {
+        let is_opening = self.read <= self.handshake_end.unwrap_or(usize::MAX);
+        let is_excused = !self.is_secure
+            || !is_opening
+            || self.served_at.is_none()
+            || self.phase == Phase::Linger
+            || self.blocked_at.is_some()
+            || self.broken_at.is_some()
+            || self.is_end_sent
+            || self.is_told_to_end()
+            || is_cut_off();
+        if is_excused {
+            return;
+        }
+        let (now, due) = (World::now(), self.phase_at + World::current().limits.timeouts.head);
+        check!(self.life, now <= due + SLACK, "a stage of the handshake took {:?} too long", now - due);
+        check!(self.life, goes_on || now + SLACK >= due || self.may_give_way(), "ended for no reason before a request");
     }
 
     /// Returns whether the body of the last refused request has no end that the gateway would look for.

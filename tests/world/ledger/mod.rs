@@ -6,14 +6,17 @@
 //!
 //! | phase | what the gateway has read | the deadline |
 //! |---|---|---|
-//! | `Between` | whole requests | the idle timeout, or that of the first head; a stop ends it at once |
+//! | `Between` | whole requests | the idle timeout, or the head timeout before the first one; a stop ends it at once |
 //! | `Head` | a part of a head | the head timeout |
 //! | `Body` | a head, and a part of its body | the body timeout |
 //! | `Linger` | the last request, and its side is ended | two seconds of silence, the body timeout, or the client's end |
 //!
 //! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. Wrong are a
 //! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and
-//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
+//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen, and
+//! the stages before the first request.
+//!
+//! Where others wait for a place, a connection gives its own away in `Between` alone, and does so soon.
 
 mod answers;
 mod deadlines;
@@ -36,6 +39,11 @@ const LINGER: Duration = Duration::from_secs(2);
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 /// How long after the stop began the gateway waits for a request, whose answer says that the connection ends.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
+/// How long a connection keeps its place where others have none: between two requests, before its first byte, and before
+/// its first request.
+const IDLE_GRACE: Duration = Duration::from_millis(100);
+const SILENT_GRACE: Duration = Duration::from_millis(500);
+const OPENING_GRACE: Duration = Duration::from_secs(5);
 
 /// What the gateway waits for, with the number of heads that it had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +69,10 @@ pub(crate) struct Ledger {
     pub(crate) requests: Vec<Request>,
     pub(crate) is_tls: bool,
     pub(crate) is_inherited: bool,
+    /// Whether the client speaks TLS, where its handshake ends in what it sends, and whether it sends no more.
+    pub(crate) is_secure: bool,
+    pub(crate) handshake_end: Option<usize>,
+    pub(crate) is_end_sent: bool,
     read: usize,
     /// When the gateway had the head of each request.
     heads: Vec<Duration>,
@@ -121,7 +133,16 @@ impl Ledger {
         let is_dead = self.broken_at.is_some_and(|at| World::now() > at + SLACK);
         check!(self.life, !is_dead && !self.is_closed, "reads on a broken connection");
         self.check_silence();
-        if self.is_tls || self.phase == Phase::Linger {
+        if self.is_tls {
+            self.check_opening(true);
+            let (before, handshake_end) = (self.read, self.handshake_end.unwrap_or(usize::MAX));
+            self.read += bytes;
+            if before == 0 || (before..self.read).contains(&(handshake_end - 1)) {
+                self.phase_at = World::now();
+            }
+            return;
+        }
+        if self.phase == Phase::Linger {
             self.phase_at = World::now();
             return;
         }
@@ -141,6 +162,9 @@ impl Ledger {
         if self.is_tls {
             // The answer in it may tell of a message.
             World::current().accepted.notify_one();
+            if taken != Some(offered.len()) {
+                self.blocked_at = Some(World::now());
+            }
             return;
         }
         let fresh = offered.strip_prefix(self.unsent.as_slice());
@@ -166,7 +190,10 @@ impl Ledger {
     pub(crate) fn ended(&mut self) {
         note!(self.life, "shutdown", "");
         self.check_silence();
-        if !self.is_tls {
+        if self.is_tls {
+            self.check_opening(false);
+            self.phase = Phase::Linger;
+        } else {
             // One that is accepted as the drain ends is not served.
             if self.served_at.is_some() {
                 self.check_end();
@@ -191,6 +218,9 @@ impl Ledger {
         check!(self.life, is_prompt, "a connection that broke at {:?} was kept", self.broken_at);
         if self.served_at.is_some() {
             self.check_silence();
+        }
+        if self.is_tls {
+            self.check_opening(false);
         }
         if self.is_tls || self.served_at.is_none() {
             return;

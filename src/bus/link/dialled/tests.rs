@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::bus::endpoint::Endpoint;
 use crate::bus::link::with_context;
 use crate::sys::retry::retry_until;
-use crate::zmtp::GREETING_BYTES;
+use crate::zmtp::{CONNECTION_PREFIXES, GREETING_BYTES};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,6 +33,7 @@ impl XsubHub {
     fn at(address: &str, prefixes: &[&str]) -> Self {
         let socket = zmq::Context::new().socket(zmq::XSUB).unwrap();
         socket.set_linger(0).unwrap();
+        socket.set_sndhwm(0).unwrap(); // libzmq would drop the subscriptions beyond a bound
         prefixes.iter().for_each(|prefix| subscribe(&socket, b'\x01', prefix));
         eventually("the port is free", || socket.bind(&format!("tcp://{address}")).is_ok());
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
@@ -62,7 +63,6 @@ fn subscribe(socket: &zmq::Socket, mark: u8, prefix: &str) {
 struct Dialler {
     dialled: Dialled,
     waker: Arc<Waker>,
-    _context: zmq::Context,
 }
 
 impl Dialler {
@@ -73,12 +73,12 @@ impl Dialler {
         let dial = |context: &_, endpoint: &_| {
             Dialled::connect(context, endpoint, NonZero::new(pipe_messages).unwrap(), &poller)
         };
-        let (context, mut dialled) = with_context(&[endpoint], dial).unwrap();
-        Self { dialled: dialled.remove(0), waker, _context: context }
+        let mut dialled = with_context(&[endpoint], dial).unwrap();
+        Self { dialled: dialled.remove(0), waker }
     }
 
     fn read_events(&mut self) {
-        self.dialled.read_events(Instant::now(), &self.waker, &mut |_| {});
+        self.dialled.read_events(&self.waker, &|_| false);
     }
 
     /// Waits until the hub counts as connected, and its subscription was read, or until it does not. On a busy machine,
@@ -90,9 +90,13 @@ impl Dialler {
             self.read_events();
             let prefix = hub.and_then(|hub| hub.prefix.as_ref());
             let is_subscribed =
-                prefix.is_none_or(|prefix| !self.dialled.subscriptions.matching(prefix.as_bytes()).is_empty());
+                prefix.is_none_or(|prefix| !self.subscriptions().matching(prefix.as_bytes()).is_empty());
             self.dialled.link.state.is_connected() == is_connected && is_subscribed
         });
+    }
+
+    fn subscriptions(&self) -> &Subscriptions {
+        self.dialled.subscriptions.as_ref().unwrap()
     }
 
     fn try_send(&mut self, topic: &str, payload: &[u8]) -> bool {
@@ -232,6 +236,46 @@ fn the_first_message_after_a_protocol_error_arrives() {
     dialler.wait_connected(true, Some(&hub));
     dialler.send("b");
     assert_eq!(hub.next(PATIENCE).as_deref(), Some("b"));
+}
+
+/// libzmq would take the first byte for the length of an identity, and subscribe by itself. If the socket is closed just
+/// then, it aborts the process.
+#[test]
+fn what_passes_for_an_old_version_of_the_protocol_is_no_hub() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut dialler = Dialler::to(server.local_addr().unwrap(), 256);
+    let (mut connection, _) = server.accept().unwrap();
+    connection.write_all(&[b"HTTP/1.1 400".as_slice(), &[b' '; 61]].concat()).unwrap();
+    // It may be reset.
+    let _ = connection.read_to_end(&mut Vec::new());
+    dialler.read_events();
+    assert!(!dialler.subscriptions().have_everything());
+}
+
+#[test]
+fn nothing_is_said_of_a_hub_that_subscribes_to_more_than_is_kept_until_its_next_connection() {
+    let hub = XsubHub::new(&["a"]);
+    let mut dialler = Dialler::to(hub.address, 256);
+    dialler.wait_connected(true, Some(&hub));
+    dialler.send("b");
+    assert_eq!(dialler.dialled.unsubscribed_topics.take_new().len(), 1);
+    // The last ones come behind the one that is too many.
+    (0..CONNECTION_PREFIXES + 100).for_each(|number| subscribe(&hub.socket, 1, &format!("n{number}")));
+    subscribe(&hub.socket, 0, "a");
+    eventually("there are too many", || {
+        hub.socket.get_events().unwrap();
+        dialler.read_events();
+        dialler.dialled.subscriptions.is_none() && !dialler.dialled.is_unread
+    });
+    let address = hub.address;
+    dialler.send("c");
+    assert_eq!(dialler.dialled.unsubscribed_topics.take_new().len(), 0);
+    drop(hub);
+    dialler.wait_connected(false, None);
+    let hub = XsubHub::at(&address.to_string(), &["a"]);
+    dialler.wait_connected(true, Some(&hub));
+    dialler.send("d");
+    assert_eq!(dialler.dialled.unsubscribed_topics.take_new().len(), 1);
 }
 
 #[test]

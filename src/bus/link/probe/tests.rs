@@ -1,7 +1,7 @@
 use std::net::TcpListener;
 
 use super::*;
-use crate::zmtp::{PeerFault, PeerTerm};
+use crate::zmtp::PeerFault;
 
 fn endpoint(text: &str) -> Endpoint {
     text.parse().unwrap()
@@ -12,7 +12,7 @@ fn end_of_probe(endpoint: &Endpoint, role: SocketRole) -> LinkStatus {
 }
 
 fn unfit_kind(name: &str) -> NotConnected {
-    NotConnected::Unfit(PeerFault::SocketType(PeerTerm::parse(name.as_bytes()).unwrap()))
+    NotConnected::Unfit(PeerFault::SocketType(name.into()))
 }
 
 fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
@@ -48,7 +48,7 @@ fn a_security_mechanism_is_named() {
     socket.set_plain_server(true).unwrap();
     socket.bind("tcp://127.0.0.1:*").unwrap();
     let endpoint = socket.get_last_endpoint().unwrap().unwrap().parse().unwrap();
-    let plain = PeerFault::Mechanism(PeerTerm::parse(b"PLAIN").unwrap());
+    let plain = PeerFault::Mechanism("PLAIN".into());
     assert_eq!(end_of_probe(&endpoint, SocketRole::Subscribes), Err(NotConnected::Unfit(plain)));
 }
 
@@ -65,7 +65,7 @@ fn what_is_not_there_is_told_apart() {
 fn what_answers_is_told_apart() {
     let ready = |command: &[u8]| [&GREETING[..], command].concat();
     let unfit = |fault| Some(NotConnected::Unfit(fault));
-    let curve = PeerFault::Mechanism(PeerTerm::parse(b"CURVE").unwrap());
+    let curve = PeerFault::Mechanism("CURVE".into());
     for (answer, expected) in [
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), unfit(PeerFault::Greeting)),
         (b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0CURVE\0".to_vec(), unfit(curve)),
@@ -83,6 +83,8 @@ fn what_answers_is_told_apart() {
             thread::sleep(Duration::from_millis(if is_hub { 2_500 } else { 0 }));
             stream.read_exact(&mut [0; GREETING_VERSION_BYTES]).unwrap();
             stream.write_all(&answer).unwrap();
+            // A hub stays until the probe has left.
+            assert!(!is_hub || stream.read_to_end(&mut Vec::new()).is_ok());
         });
         assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes).err(), expected);
         peer.join().unwrap();

@@ -1,9 +1,8 @@
-use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
-use NotConnected::{Closed, Refused, Silent};
+use LinkEvent::{Connected, Handshake, Lost, Probed, Retrying, Subscription};
+use NotConnected::{Closed, Own, Refused, Silent, Vanished};
 use Step::{Probe, Reconnect};
 
 use super::*;
-use crate::zmtp::PeerTerm;
 
 const CONNECTED: Option<LinkStatus> = Some(Ok(()));
 
@@ -23,11 +22,7 @@ fn not(reason: NotConnected) -> Option<LinkStatus> {
 }
 
 fn wrong_side() -> NotConnected {
-    NotConnected::Unfit(PeerFault::SocketType(term("XSUB")))
-}
-
-fn term(name: &str) -> PeerTerm {
-    PeerTerm::parse(name.as_bytes()).unwrap()
+    NotConnected::Unfit(PeerFault::SocketType("XSUB".into()))
 }
 
 fn check(what: &str, rows: &[Row]) {
@@ -87,6 +82,65 @@ fn an_endpoint_counts_as_connected_with_its_subscription_or_after_the_grace() {
     );
 }
 
+/// A subscription comes as long after the handshake as the network is slow.
+#[test]
+fn the_grace_is_twice_as_long_as_the_handshake_took() {
+    check(
+        "a slow network",
+        &[
+            (100, Some(Connected), None, &[], Some(750)),
+            (700, Some(Handshake), None, &[], Some(1_900)),
+            (1_899, None, None, &[], Some(1_900)),
+            (1_900, None, CONNECTED, &[], None),
+            (2_000, Some(Lost(Closed)), not(Closed), &[], Some(3_000)),
+            (2_000, Some(Retrying), None, &[], Some(3_000)),
+            (2_100, Some(Connected), None, &[], Some(3_000)),
+            (2_225, Some(Handshake), None, &[], Some(2_475)),
+            (2_300, Some(Subscription), CONNECTED, &[], None),
+        ],
+    );
+    check(
+        "a connection that is lost within its handshake",
+        &[
+            (0, Some(Connected), None, &[], Some(750)),
+            (700, Some(Lost(Closed)), None, &[Probe], Some(750)),
+            (700, Some(Retrying), None, &[], Some(750)),
+            (740, Some(Connected), None, &[], Some(750)),
+            (741, Some(Handshake), None, &[], Some(991)),
+        ],
+    );
+}
+
+#[test]
+fn a_machine_that_has_vanished_is_reported_once_and_its_hub_is_connected_again() {
+    check(
+        "vanishes",
+        &[
+            (0, Some(Handshake), None, &[], Some(250)),
+            (0, Some(Subscription), CONNECTED, &[], None),
+            (30_000, Some(Lost(Vanished)), not(Vanished), &[], Some(31_000)),
+            (30_001, Some(Lost(Closed)), None, &[], Some(31_000)),
+            (30_001, Some(Retrying), None, &[], Some(31_000)),
+            (30_500, Some(Connected), None, &[], Some(31_000)),
+            (30_501, Some(Handshake), None, &[], Some(30_751)),
+            (30_501, Some(Subscription), CONNECTED, &[], None),
+        ],
+    );
+}
+
+#[test]
+fn the_hub_of_this_gateway_is_reported_once_whatever_follows() {
+    let rows = [
+        (0, Some(Subscription), None, &[][..], Some(750)),
+        (0, Some(LinkEvent::Own), not(Own), &[], None),
+        (1, Some(Subscription), None, &[], None),
+        (1, Some(Lost(Closed)), None, &[], None),
+        (2, Some(Probed(Err(Refused))), None, &[], None),
+        (9_000, None, None, &[], None),
+    ];
+    check("our own", &rows);
+}
+
 #[test]
 fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten() {
     check(
@@ -94,9 +148,9 @@ fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten
         &[
             (0, Some(Handshake), None, &[], Some(250)),
             (0, Some(Subscription), CONNECTED, &[], None),
-            (100, Some(Lost), not(Closed), &[], Some(1_100)),
+            (100, Some(Lost(Closed)), not(Closed), &[], Some(1_100)),
             (100, Some(Retrying), None, &[], Some(1_100)),
-            (200, Some(Lost), None, &[], Some(1_100)),
+            (200, Some(Lost(Closed)), None, &[], Some(1_100)),
             (200, Some(Retrying), None, &[], Some(1_100)),
             (1_100, None, None, &[Probe], None),
             (1_101, Some(Probed(Err(Refused))), not(Refused), &[], Some(2_101)),
@@ -116,10 +170,10 @@ fn a_peer_that_closes_after_each_handshake_is_reported_once() {
         "closes each",
         &[
             (0, Some(Handshake), None, &[], Some(250)),
-            (1, Some(Lost), not(Closed), &[], Some(1_001)),
+            (1, Some(Lost(Closed)), not(Closed), &[], Some(1_001)),
             (1, Some(Retrying), None, &[], Some(1_001)),
             (100, Some(Handshake), None, &[], Some(350)),
-            (101, Some(Lost), None, &[], Some(1_101)),
+            (101, Some(Lost(Closed)), None, &[], Some(1_101)),
         ],
     );
 }
@@ -129,10 +183,10 @@ fn a_refusal_is_reported_once_and_the_connection_once() {
     check(
         "nothing listens",
         &[
-            (10, Some(Lost), None, &[Probe], Some(750)),
+            (10, Some(Lost(Closed)), None, &[Probe], Some(750)),
             (10, Some(Retrying), None, &[], Some(750)),
             (11, Some(Probed(Err(Refused))), not(Refused), &[], Some(1_011)),
-            (400, Some(Lost), None, &[], Some(1_011)),
+            (400, Some(Lost(Closed)), None, &[], Some(1_011)),
             (400, Some(Retrying), None, &[], Some(1_011)),
             (1_010, None, None, &[], Some(1_011)),
             (1_011, None, None, &[Probe], None),
@@ -160,7 +214,7 @@ fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
             (20, Some(Handshake), None, &[], Some(270)),
             (20, Some(Subscription), CONNECTED, &[], None),
             (21, Some(Probed(Err(Refused))), None, &[], None),
-            (30, Some(Lost), not(Closed), &[], Some(1_030)),
+            (30, Some(Lost(Closed)), not(Closed), &[], Some(1_030)),
             (30, Some(Retrying), None, &[], Some(1_030)),
             (1_030, None, None, &[Probe], None),
             (1_031, Some(Probed(Ok(()))), None, &[], Some(2_031)),
@@ -172,7 +226,7 @@ fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
             (10, Some(Retrying), None, &[Probe], Some(750)),
             (20, Some(Handshake), None, &[], Some(270)),
             (20, Some(Subscription), CONNECTED, &[], None),
-            (30, Some(Lost), not(Closed), &[], Some(1_030)),
+            (30, Some(Lost(Closed)), not(Closed), &[], Some(1_030)),
             (30, Some(Retrying), None, &[], None),
             (5_000, None, None, &[], None),
             (5_001, Some(Probed(Err(Silent))), not(Silent), &[], Some(6_001)),
@@ -185,7 +239,7 @@ fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
     check(
         "a protocol error",
         &[
-            (0, Some(Lost), None, &[Probe], Some(750)),
+            (0, Some(Lost(Closed)), None, &[Probe], Some(750)),
             (1, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(1_000)),
             (999, None, None, &[], Some(1_000)),
             (1_000, None, None, &[Reconnect], Some(1_001)),
@@ -207,7 +261,7 @@ fn a_name_is_looked_up_at_once_and_again_while_there_is_no_connection() {
             (2, Some(Probed(Ok(()))), None, &[], Some(750)),
             (3, Some(Handshake), None, &[], Some(253)),
             (3, Some(Subscription), CONNECTED, &[], None),
-            (10, Some(Lost), not(Closed), &[], Some(1_010)),
+            (10, Some(Lost(Closed)), not(Closed), &[], Some(1_010)),
             (10, Some(Retrying), None, &[], Some(1_010)),
             (1_010, None, None, &[Probe], None),
             (1_011, Some(Retrying), None, &[], None),
@@ -221,7 +275,7 @@ fn a_subscription_counts_for_no_connection_to_another_address() {
     let after_a_stale_one = |steps| {
         let redial = [
             (0, Some(Handshake), None, &[][..], Some(250)),
-            (1, Some(Lost), not(Closed), &[], Some(1_001)),
+            (1, Some(Lost(Closed)), not(Closed), &[], Some(1_001)),
             (1, Some(Subscription), None, &[], Some(1_001)),
         ];
         [&redial[..], steps, &[(2_000, Some(Handshake), None, &[], Some(2_250))]].concat()
@@ -235,9 +289,9 @@ fn a_subscription_counts_for_no_connection_to_another_address() {
 #[test]
 fn what_does_not_fit_is_told_with_what_it_is() {
     for (fault, text) in [
-        (PeerFault::SocketType(term("SUB")), "the publishers' side of a hub listens there (a socket of type SUB)"),
-        (PeerFault::SocketType(term("XPUB")), "the subscribers' side of a hub listens there (a socket of type XPUB)"),
-        (PeerFault::SocketType(term("ROUTER")), "another ZeroMQ socket listens there (a socket of type ROUTER)"),
+        (PeerFault::SocketType("SUB".into()), "the publishers' side of a hub listens there (a socket of type SUB)"),
+        (PeerFault::SocketType("XPUB".into()), "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+        (PeerFault::SocketType("ROUTER".into()), "another ZeroMQ socket listens there (a socket of type ROUTER)"),
         (PeerFault::Greeting, "what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
         (PeerFault::Refused, "what listens there refuses the connection (its ZAP authentication sent an ERROR)"),
     ] {

@@ -81,8 +81,7 @@ impl World {
             6 => self.cancel(place, prefix),
             7..11 => self.take(Origin::Posted, who, much),
             11..15 => self.take(Origin::Forwarded, who, much),
-            15..22 => self.write(place, action >= 128, much),
-            22 => self.write_command(place, much),
+            15..23 => self.write(place, action >= 128, much),
             23..25 => self.acknowledge(place, much),
             25 => self.now += Duration::from_millis(10) * u32::from(much),
             26..28 => self.set_connected(who, much),
@@ -135,10 +134,7 @@ impl World {
         let held_bytes = if is_shared { content.capacity() } else { payload_bytes };
         let weight_bytes = topic.len() + held_bytes + OVERHEAD_BYTES;
         let expected = self.model.take(origin, topic, wire, (weight_bytes, self.now));
-        match origin {
-            Origin::Posted => self.exchange.post(message, self.now),
-            Origin::Forwarded => assert_eq!(self.exchange.forward(message, self.now), expected),
-        }
+        assert_eq!(self.exchange.take(message, origin, self.now).len(), expected);
     }
 
     fn write(&mut self, place: u8, rest_only: bool, much: u8) {
@@ -166,17 +162,8 @@ impl World {
             96..192 => batch_bytes * usize::from(much - 96) / 96,
             192.. => batch_bytes,
         };
-        self.exchange.written(place, written_bytes);
+        self.exchange.written(place, written_bytes, || u64::MAX);
         self.model.written(place, written_bytes);
-    }
-
-    /// Writes a command to a subscriber, if it would not stand within a message.
-    fn write_command(&mut self, place: u8, much: u8) {
-        let Some(subscriber) = self.model.subscribers.get_mut(&place) else { return };
-        if self.exchange.is_between_messages(place) {
-            subscriber.stream_bytes += u64::from(much);
-            self.exchange.command_written(place, usize::from(much));
-        }
     }
 
     /// Lets a subscriber acknowledge all bytes but few, or but a part of them.
@@ -186,7 +173,7 @@ impl World {
             0..128 => u64::from(much),
             128.. => subscriber.stream_bytes * u64::from(much - 128) / 127,
         };
-        self.exchange.acknowledged(place, unacknowledged_bytes);
+        self.exchange.lost(place, unacknowledged_bytes);
         subscriber.acknowledge(subscriber.stream_bytes.saturating_sub(unacknowledged_bytes));
     }
 
@@ -222,7 +209,7 @@ impl World {
         let is_queue_full = self.model.waiting_of(Origin::Posted) >= QUEUE_MESSAGES;
         for (origin, holds_up) in [(Origin::Posted, is_queue_full), (Origin::Forwarded, self.exchange.is_full())] {
             if holds_up {
-                let overdue = self.exchange.overdue(origin, STALL_TIMEOUT, self.now);
+                let overdue = self.exchange.oldest_waits_for(origin, self.now.saturating_sub(STALL_TIMEOUT)).0;
                 assert_eq!(Vec::from_iter(overdue.iter()), self.model.overdue(origin, STALL_TIMEOUT, self.now));
                 self.leave(overdue.iter().collect());
             }
@@ -238,7 +225,7 @@ impl World {
         assert_eq!(exchange.held_bytes() - exchange.subscriptions.held_bytes(), model.forwarded_bytes());
         for origin in [Origin::Posted, Origin::Forwarded] {
             for time in [Duration::ZERO, STALL_TIMEOUT] {
-                let overdue = Vec::from_iter(exchange.overdue(origin, time, self.now).iter());
+                let overdue = Vec::from_iter(exchange.oldest_waits_for(origin, self.now.saturating_sub(time)).0.iter());
                 assert_eq!(overdue, model.overdue(origin, time, self.now), "{origin:?}");
             }
         }
@@ -249,7 +236,7 @@ impl World {
             let is_between = subscriber.is_none_or(|subscriber| subscriber.written_bytes == 0);
             assert_eq!(exchange.is_between_messages(place), is_between, "at {place}");
             let lost = subscriber.map_or(0, |subscriber| waiting + subscriber.ends.len() as u64);
-            assert_eq!(exchange.lost(place), lost, "at {place}");
+            assert_eq!(exchange.lost(place, u64::MAX), lost, "at {place}");
         }
     }
 

@@ -1,0 +1,43 @@
+//! What SIGTERM and SIGINT do to a command that has something to say at its end.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::gateway::Failure;
+use crate::sys::process::exit_now;
+use crate::sys::{event_loop, log};
+
+/// Calls `interrupt` at the first SIGTERM or SIGINT. At the second one, or after `patience`, the process ends with
+/// `late_status`: what is interrupted may wait for somebody else. SIGHUP keeps its default, so that the command ends with
+/// its terminal, and under nohup(1) does not.
+pub(super) fn on_signals(
+    interrupt: impl FnOnce() + Send + 'static,
+    patience: Duration,
+    late_status: u8,
+) -> Result<(), Failure> {
+    let runtime = event_loop().map_err(Failure::configuration)?;
+    // The handlers are installed before the thread starts, so that no signal is missed.
+    let [mut terminate, mut interrupted] = {
+        let _context = runtime.enter();
+        let install = |kind| signal(kind).map_err(Failure::configuration);
+        [install(SignalKind::terminate())?, install(SignalKind::interrupt())?]
+    };
+    let stop = move || {
+        runtime.block_on(async {
+            let mut stop = async || {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupted.recv() => {}
+                }
+            };
+            stop().await;
+            interrupt();
+            let _ = tokio::time::timeout(patience, stop()).await;
+        });
+        log::finish();
+        exit_now(late_status);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(stop).map_err(Failure::cannot("start a thread"))?;
+    Ok(())
+}
