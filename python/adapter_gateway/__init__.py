@@ -32,14 +32,14 @@ from .errors import (
     SettingsError,
 )
 from .gateway import Gateway
-from .process import Event
+from .process import Event, State
 from .settings import is_enabled, read_token
 
 if TYPE_CHECKING:
     from . import aio as aio
     from . import testing as testing
 
-__all__ = ["Client", "Event", "Gateway", "GatewayOptions", "Outcome"]
+__all__ = ["Client", "Event", "Gateway", "GatewayOptions", "Outcome", "State"]
 __all__ += ["disable", "enable", "find_binary", "is_enabled", "read_token"]
 __all__ += ["BinaryNotFoundError", "GatewayDisabledError", "GatewayEndedError", "GatewayError", "GatewayProcessError"]
 __all__ += ["GatewayTimeoutError", "NotSentError", "OutcomeUnknownError", "RefusedError", "SendError", "SettingsError"]

@@ -238,7 +238,7 @@ class Gateway(blocking.GatewayBase):
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            self._give_up()
+            self._give_up(self._whole)
             with contextlib.suppress(GatewayError):
                 await starting
                 await self.stop()
@@ -247,26 +247,26 @@ class Gateway(blocking.GatewayBase):
     async def replace(self) -> Event:
         """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does. If it is
         cancelled, the old process stays, unless the new one has taken its place already."""
+        attempt = blocking.Attempt()
         try:
-            return await _awaited(blocking.Gateway.replace)(self)
+            return await in_thread(lambda: self._replace(attempt))
         except asyncio.CancelledError:
-            if self._starting is not None:
-                self._starting.let_go()
+            self._give_up(attempt)
             raise
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, as `adapter_gateway.Gateway.client` does."""
         return self._client(Client, certificate, timeout_s)
 
-    def _deliver(self, event: Event) -> None:
+    def _deliver(self, function: Optional[Callable[[Any], object]], told: Any) -> None:
         assert self._loop is not None
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver_in_loop, event)
+            self._loop.call_soon_threadsafe(self._deliver_in_loop, function, told)
 
-    def _deliver_in_loop(self, event: Event) -> None:
+    def _deliver_in_loop(self, function: Optional[Callable[[Any], object]], told: Any) -> None:
         try:
-            super()._deliver(event)
+            super()._deliver(function, told)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:

@@ -20,7 +20,6 @@ from .endpoint import Endpoint, Message, Path, Payload
 from .errors import NotSentError, Outcome, SettingsError
 from .settings import CERTIFICATE, default_path, read_token
 
-#: Where a gateway listens that is started without options.
 URL = "https://localhost:12358/api/message"
 #: Seconds until an answer must have come, unless the client is made with others, and the most that it can be made with.
 TIMEOUT_S = 30.0
@@ -128,8 +127,8 @@ class Client(ClientBase):
         slow: nothing of it is taken ahead but what is in flight, and a message is sent within milliseconds after it
         was taken. The outcomes are yielded when the iterable gives its next message, or has ended.
 
-        After a 503, the message is sent again when the answer says, for `retry_s` seconds after the gateway accepted
-        nothing. If a message behind it was accepted meanwhile, its outcome is the 503, unless `reorder` is true.
+        After a 503, the message is sent again for `retry_s` seconds, unless one behind it was accepted meanwhile, which
+        `reorder` permits.
 
         If the connection ends, the messages that were written and not answered are unknown, and the rest is sent on a
         new one. If no connection can be made for `retry_s` seconds, `NotSentError` is raised, which has the messages

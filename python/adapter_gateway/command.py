@@ -25,9 +25,8 @@ else:
 
 _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
-#: How long a command may take that changes the settings.
+_CURE = f"`pip install adapter-gateway` brings it, or set {_VARIABLE} to its path"
 _SWITCH_TIMEOUT_S = 60.0
-#: Why a file that is there is no program.
 _REFUSED = ": it may not be executed, by its mode or by `noexec` of its file system"
 #: What the text of the system leaves open, of a file that is there.
 _HINTS: dict[Optional[int], str] = {
@@ -37,16 +36,14 @@ _HINTS: dict[Optional[int], str] = {
 
 
 def find_binary() -> pathlib.Path:
-    """Returns the path of the program `adapter-gateway`. The environment variable `ADAPTER_GATEWAY`, a path or the name of
-    a command, comes before all else. Then come the places where pip and other installers put the program: in a virtual
-    environment, with `--user`, `--target` and `--prefix`. Last come the folders of `PATH`. Raises `BinaryNotFoundError`
-    if the variable names no program, or if no place has one."""
+    """Returns the path of the program `adapter-gateway`: what the environment variable `ADAPTER_GATEWAY` names, a path or a
+    command, else where pip and other installers put it, else in `PATH`. Raises `BinaryNotFoundError`."""
     if named := os.environ.get(_VARIABLE):
         found = shutil.which(named)
         if found is None:
             # A name alone is looked up in `PATH`.
             why = _REFUSED if os.path.dirname(named) and os.path.isfile(named) else ""
-            raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program{why}")
+            raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program{why}; correct it, or unset it")
         return pathlib.Path(found)
     site = pathlib.Path(__file__).resolve().parent.parent
     scripts = sysconfig.get_path
@@ -66,8 +63,9 @@ def find_binary() -> pathlib.Path:
         if found := shutil.which(place):
             return pathlib.Path(found)
     for place in filter(os.path.isfile, places):
-        raise BinaryNotFoundError(f"{place} is no program{_REFUSED}")
-    raise BinaryNotFoundError(f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set")
+        raise BinaryNotFoundError(f"{place} is no program{_REFUSED}; {_CURE}")
+    where = f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set"
+    raise BinaryNotFoundError(f"{where}; {_CURE}")
 
 
 def enable(settings: Optional[Path] = None) -> None:
@@ -151,7 +149,6 @@ class GatewayOptions(TypedDict, total=False):
     stats: Optional[float]
 
 
-#: The options that name a file or a directory.
 _FILES = ("settings", "tls_cert", "tls_key", "cert_dir")
 
 

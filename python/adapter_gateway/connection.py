@@ -30,9 +30,10 @@ READ_BYTES = 64 * 1024
 #: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
+#: Codes of OpenSSL for a certificate that lacks the host, or the address.
+_OTHER_NAMES = (62, 64)
 #: How old the settings may be if the gateway refuses their token because it has not read them yet.
 _YOUNG_S = 2.0
-#: Seconds between two attempts at a Unix socket whose queue is full.
 _QUEUE_PAUSE_S = 0.01
 # It encodes the names of hosts. An import at the first one could meet a fork.
 codecs.lookup("idna")
@@ -73,7 +74,7 @@ class Connect(NamedTuple):
             raise failure
         except (OSError, ValueError, GatewayError) as error:
             # `ValueError` is what the standard library raises for some hosts and paths.
-            raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
+            raise NotSentError(f"{endpoint.address}: {failure_reason(error, endpoint.tls_name)}") from error
 
 
 def _addresses(host: str, port: int, until: float) -> list[Any]:
@@ -134,7 +135,6 @@ class Connection:
         self.process = os.getpid()
         #: It knows the answer that repeats itself, so it is kept with the connection.
         self.reader = AnswerReader()
-        #: The bytes that the kernel took.
         self.written = 0
 
     def close(self) -> None:
@@ -203,8 +203,11 @@ def _rest_s(until: float) -> float:
     return rest_s
 
 
-def failure_reason(error: BaseException) -> str:
+def failure_reason(error: BaseException, name: str = "NAME") -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _OTHER_NAMES:
+            cure = f"start the gateway with `--cert-name {name}`, and trust its new gateway-cert.pem"
+            return f"the certificate of the gateway has other names; {cure}"
         return f"the certificate of the gateway is not trusted: {error.verify_message}"
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "no connection within the time"
@@ -259,7 +262,9 @@ class Pool:
         if self._settings is not None:
             with contextlib.suppress(OSError, SettingsError, ValueError):
                 found = os.stat(self._settings)
-                is_young = 0 <= time.time() - found.st_mtime < _YOUNG_S
+                # A program that puts a file in place may keep when it was modified.
+                times = (found.st_mtime, found.st_ctime)
+                is_young = any(0 <= time.time() - changed_at < _YOUNG_S for changed_at in times)
                 version = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
                 if version != self._version:
                     self._version = version

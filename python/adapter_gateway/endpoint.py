@@ -20,7 +20,6 @@ Payload = Union[Mapping[str, Any], str, bytes]
 Message = tuple[str, Payload]
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"
-#: The prefix of a Unix socket, as `--listen` has it.
 UNIX_PREFIX = "unix:"
 #: `HOST:PORT`, which nobody means as the path of a socket.
 _WITHOUT_SCHEME = re.compile(r"(?!unix:)[^/]+:[0-9]+(/|\Z)")
@@ -124,7 +123,6 @@ class Endpoint:
         )
         if not head.isascii():
             raise ValueError("the host of the URL is not ASCII; write it in its IDNA form")
-        #: What each request begins with.
         self.head = head.encode("ascii")
 
     def with_token(self, token: str) -> Endpoint:
@@ -150,6 +148,8 @@ class Endpoint:
 
 def content(topic: str, payload: Payload) -> bytes:
     """Returns what follows the head in the request. Raises `TypeError` or `ValueError` for what has no form in JSON."""
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic is a str, and not a {type(topic).__name__}; it comes before the payload")
     try:
         if isinstance(payload, (str, bytes)):
             given = payload.encode() if isinstance(payload, str) else payload

@@ -7,7 +7,6 @@ from typing import Any, Optional
 
 from .endpoint import Message
 
-#: The most characters of a message in the text of an error.
 _SHOWN = 200
 
 
@@ -30,7 +29,6 @@ class SendError(GatewayError):
         # A server chooses the text in part, and a terminal would obey some of its characters. `OSError`, which some errors
         # are, takes a second argument for itself.
         super().__init__("".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text))
-        #: The topic and the payload.
         self.message = message
 
     def __str__(self) -> str:

@@ -18,12 +18,11 @@ from .client import TIMEOUT_S, Client, ClientBase
 from .command import GatewayOptions, Unpack, arguments, find_binary, may_be_refused, texts, with_absolute_paths
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayError
-from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, Until
+from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, State, Until
 from .settings import CERTIFICATE, default_path, read_token
 
 #: How long the answer to a signal may take, and a start, if nothing else is said.
 ANSWER_TIMEOUT_S = START_TIMEOUT_S = 10.0
-#: What `drain_timeout` is if it is not given.
 _DRAIN_TIMEOUT_S = 5.0
 #: How long each of the two requests to stop may take, beside `drain_timeout`.
 _STOP_MARGIN_S = 2.5
@@ -37,6 +36,12 @@ _Client = TypeVar("_Client", bound=ClientBase)
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 
 
+class Attempt:
+    """A start or a replacement. The lock guards whether it was given up."""
+
+    is_given_up = False
+
+
 class GatewayBase:
     """A gateway, and what is done with it that does not wait."""
 
@@ -44,6 +49,7 @@ class GatewayBase:
         self,
         *,
         on_event: Optional[Callable[[Event], object]] = None,
+        on_state: Optional[Callable[[State], object]] = None,
         until: Until = "ready",
         start_timeout: float = START_TIMEOUT_S,
         restart: bool = False,
@@ -54,6 +60,7 @@ class GatewayBase:
         `on_event` is called with each event, in their order. It must return soon, and call no method that waits, because
         who waits for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no
         `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
+        `on_state` is called in the same way with `state`, when that changes.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         With `restart`, a gateway that ends although nobody asked it to is started again, after pauses of a minute at most.
         The other arguments are the options of `adapter-gateway serve`; `TypeError` is raised for one that it does not have.
@@ -61,12 +68,11 @@ class GatewayBase:
         unknown = sorted(set(options) - GatewayOptions.__optional_keys__)
         if unknown:
             raise TypeError(f"serve has no option {', '.join(unknown)}")
-        self._on_event = on_event
+        self._on_event, self._on_state = on_event, on_state
         self._on_log: Optional[Callable[[str], object]] = None
         self._until: Until = until
         self._start_timeout_s = start_timeout
         self._restart = restart
-        #: How long before the next further start.
         self._pause_s = _FIRST_PAUSE_S
         self._options: dict[str, Any] = with_absolute_paths(options)
         drain_timeout = options.get("drain_timeout")
@@ -79,8 +85,9 @@ class GatewayBase:
         self._starting: Optional[GatewayProcess] = None
         #: Its events, which count if it takes the place of another one.
         self._held: list[Event] = []
-        #: Whether the gateway was asked to stop.
-        self._is_stopping = False
+        self._told = self.state
+        #: Given up when the gateway is asked to stop, and each attempt with it.
+        self._whole = Attempt()
         #: Whether the process has ended, and no other one takes its place.
         self._has_ended = False
         #: Held by one start, replacement or stop at a time. A signal handler may stop what its thread has begun.
@@ -118,7 +125,15 @@ class GatewayBase:
     @property
     def is_ready(self) -> bool:
         """Whether a message that is posted now is taken."""
-        return self._running().is_ready
+        return self.state.is_on
+
+    @property
+    def state(self) -> State:
+        """Whether a message that is posted now is taken, and if not, why: in a sentence for people."""
+        try:
+            return self._running().state
+        except GatewayError as error:
+            return State(False, str(error))
 
     @property
     def status(self) -> Optional[int]:
@@ -130,8 +145,6 @@ class GatewayBase:
     def pid(self) -> int:
         """The process id of the gateway."""
         return self._running().pid
-
-    # What a call that waits is made of.
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -177,13 +190,16 @@ class GatewayBase:
             self._wait_for(what, lambda: process.last.get(answer) is not before, ANSWER_TIMEOUT_S, process)
             return process.last[answer]
 
-    def _start_process(self) -> None:
-        """Starts a process, and makes it the one that counts when it is where `until` says."""
+    def _start_process(self, attempt: Attempt) -> None:
+        """Starts a process, and makes it the one that counts when it is where `until` says, unless this was given up."""
         old, process = self._process, self._spawned()
 
-        def has_started() -> bool:
-            if self._is_stopping:
+        def check() -> None:
+            if self._whole.is_given_up or attempt.is_given_up:
                 raise GatewayError("the gateway was asked to stop")
+
+        def has_started() -> bool:
+            check()
             may_be_off = self._until == "started" and not (old and old.listeners)
             if not may_be_off and process.status is None:
                 process.check_enabled()
@@ -192,20 +208,35 @@ class GatewayBase:
         try:
             self._wait_for(f"`{self._until}`", has_started, self._start_timeout_s, process)
             self._deliveries.settle()
+            with self._deliveries.changed:
+                check()
+                self._put(process)
         except BaseException as error:
-            self._starting = None
+            with self._deliveries.changed:
+                self._starting = None
+                self._tell_state()
             with contextlib.suppress(GatewayError):
                 process.stop(self._stop_timeout_s)
             if isinstance(error, GatewayDisabledError):
                 # Its log may arrive after the event.
                 raise GatewayDisabledError(error.what, error.reason, process.log) from None
             raise
-        self._put(process)
 
-    def _give_up(self) -> None:
-        """Ends a start, and further ones. Who waits for it is told."""
+    def _replace(self, attempt: Attempt) -> Event:
+        with self._waiting(), self._turn:
+            old = self._running()
+            if old.status is not None:
+                raise old.ended()
+            places = texts(self._options.get("listen") or "")
+            if not all(place.startswith("fd:") for place in places):
+                raise GatewayError("only a gateway that listens on sockets of this process alone can be replaced")
+            self._start_process(attempt)
+            return old.stop(self._stop_timeout_s)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """Ends an attempt to start a process, or with `_whole` all of them. Who waits for it is told."""
         with self._deliveries.changed:
-            self._is_stopping = True
+            attempt.is_given_up = True
             self._deliveries.changed.notify_all()
 
     def _spawned(self) -> GatewayProcess:
@@ -220,7 +251,8 @@ class GatewayBase:
         with self._deliveries.changed:
             self._process, self._starting = process, None
             for event in self._held:
-                self._deliveries.call(self._deliver, event)
+                self._deliveries.call(self._deliver, self._on_event, event)
+            self._tell_state()
             self._deliveries.changed.notify_all()
 
     def _take_end(self, ended: GatewayProcess) -> None:
@@ -231,20 +263,23 @@ class GatewayBase:
         error: Exception = ended.ended()
         if time.monotonic() - ended.started_at >= _STABLE_S:
             self._pause_s = _FIRST_PAUSE_S
-        while counts and (ended.status != 0 or ended.failure) and not self._is_stopping:
+        while counts and (ended.status != 0 or ended.failure) and not self._whole.is_given_up:
             reason, *_ = str(error).splitlines()
             pause_s = self._pause_s if self._restart else None
             status = getattr(error, "status", None)
+            # Who follows only what is ready learns of it too.
+            ended.reason = reason
+            self._take(ended, {"event": "not-ready", "reason": reason})
             self._take(ended, {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
             if pause_s is None:
                 break
             self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
             self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
             with self._deliveries.changed:
-                self._deliveries.changed.wait_for(lambda: self._is_stopping, pause_s)
+                self._deliveries.changed.wait_for(lambda: self._whole.is_given_up, pause_s)
             with self._turn:
                 try:
-                    if not self._is_stopping:
+                    if not self._whole.is_given_up:
                         # Its events count from the first one on.
                         with self._deliveries.changed:
                             self._put(self._spawned())
@@ -254,6 +289,7 @@ class GatewayBase:
         if counts:
             with self._deliveries.changed:
                 self._has_ended = True
+                self._tell_state()
                 self._deliveries.changed.notify_all()
             self._end()
 
@@ -268,8 +304,6 @@ class GatewayBase:
         if self._deliveries.thread is not None:
             self._deliveries.thread.join(DELIVERY_TIMEOUT_S)
 
-    # What does not wait.
-
     def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
         settings = self._settings()
         address = f"unix:{self.socket}" if self._first_listener().get("socket") else self.url
@@ -280,20 +314,23 @@ class GatewayBase:
         return client
 
     def _take(self, process: GatewayProcess, event: Event) -> None:
-        if process is self._process and event["event"] in ("failed", "ended"):
-            # Who follows only what is ready learns of it too, unless the process has told that itself.
-            off = {"event": "not-ready", "reason": event["reason"]}
-            if process.last.get("not-ready") != off:
-                self._deliveries.call(self._deliver, off)
         # A process that was replaced, or whose start was given up, tells nothing more.
         if process is self._starting and self._process is not None:
             self._held.append(event)
         elif process in (self._process, self._starting):
-            self._deliveries.call(self._deliver, event)
+            self._deliveries.call(self._deliver, self._on_event, event)
+            self._tell_state()
 
-    def _deliver(self, event: Event) -> None:
-        if self._on_event is not None:
-            self._on_event(event)
+    def _tell_state(self) -> None:
+        with self._deliveries.changed:
+            state = self.state
+            if state != self._told:
+                self._told = state
+                self._deliveries.call(self._deliver, self._on_state, state)
+
+    def _deliver(self, function: Optional[Callable[[Any], object]], told: Any) -> None:
+        if function is not None:
+            function(told)
 
     def _settings(self) -> pathlib.Path:
         return pathlib.Path(self._options.get("settings") or default_path())
@@ -322,9 +359,12 @@ class GatewayBase:
             raise GatewayError("the gateway belongs to the process that started it")
 
     def _running(self) -> GatewayProcess:
-        if self._process is None:
+        # In this order, because another thread may put the one in the place of the other meanwhile.
+        starting, process = self._starting, self._process
+        found = process or starting
+        if found is None:
             raise GatewayError("the gateway is not started")
-        return self._process
+        return found
 
     def _command(self) -> list[str]:
         words = [str(find_binary()), "serve", *arguments(self._options), "--watch-stdin"]
@@ -361,13 +401,13 @@ class Gateway(GatewayBase):
         with self._waiting(), self._turn:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
-            self._is_stopping = False
+            self._whole = Attempt()
             with may_be_refused():
                 self._deliveries.begin()
             self._owner = os.getpid()
             atexit.register(self._stop_at_exit)
             try:
-                self._start_process()
+                self._start_process(self._whole)
             except BaseException:
                 self._owner = None
                 self._end()
@@ -378,7 +418,7 @@ class Gateway(GatewayBase):
         gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
         gateway has ended in another way."""
         with self._waiting():
-            self._give_up()
+            self._give_up(self._whole)
             with self._turn:
                 return self._running().stop(self._stop_timeout_s)
 
@@ -403,15 +443,7 @@ class Gateway(GatewayBase):
         When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new
         one does not start, or is disabled while the old one listens, the old one stays, and an error of `start` is
         raised. All that `listen` has must be sockets of this process, or `fd:N`, so that both can accept from them."""
-        with self._waiting(), self._turn:
-            old = self._running()
-            if old.status is not None:
-                raise old.ended()
-            places = texts(self._options.get("listen") or "")
-            if not all(place.startswith("fd:") for place in places):
-                raise GatewayError("only a gateway that listens on sockets of this process alone can be replaced")
-            self._start_process()
-            return old.stop(self._stop_timeout_s)
+        return self._replace(Attempt())
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, with the token of the settings. `certificate` is what the

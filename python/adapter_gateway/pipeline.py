@@ -19,7 +19,6 @@ IN_FLIGHT_BYTES = 1024 * 1024
 RETRY_AFTER_S = 1.0
 RETRY_AFTER_MINIMUM_S = 0.1
 RETRY_AFTER_LIMIT_S = 60.0
-#: Seconds between two attempts to connect.
 PAUSE_S = 0.1
 #: Seconds before the same token is tried once more, because the gateway may not have read it yet.
 TOKEN_PAUSE_S = 0.5
@@ -57,7 +56,7 @@ class Pipeline:
         self.half = (in_flight + 1) // 2
         self._retry_s = retry_s
         self._reorder = reorder
-        #: How many messages may wait for their answers now. A 503 makes it 1, each accepted message increases it by 1.
+        #: How many messages may wait for their answers now. Each accepted message increases it by 1.
         self._window = in_flight
         #: All messages without a yielded outcome, in the order of the iterable.
         self._order: deque[Entry] = deque()
@@ -65,6 +64,8 @@ class Pipeline:
         self._sent: deque[Entry] = deque()
         #: Refused with 503 or 401, and to be sent again. Nothing else is sent before them.
         self._again: list[Entry] = []
+        #: Whether such a refusal came: nothing is sent until all answers have come, and then one message alone.
+        self._is_held = False
         #: The bytes of the requests of all messages in `_order`.
         self._held_bytes = 0
         self._sent_bytes = self._answered_bytes = 0
@@ -85,10 +86,7 @@ class Pipeline:
         #: Whether the server answered anything on this connection, and whether it was made for this pipeline.
         self.answered = False
         self._is_new = True
-        #: Nothing is sent before this time.
         self.resume_at = 0.0
-
-    # What the iterable gives.
 
     @property
     def is_full(self) -> bool:
@@ -102,8 +100,9 @@ class Pipeline:
         """Takes a message. Raises what the encoder raises, and takes nothing then."""
         if self.verdict is not None:
             self.renew(0.0)
-        topic, payload = message
-        entry = Entry(message, content(topic, payload))
+        if not isinstance(message, (tuple, list)) or len(message) != 2:
+            raise TypeError(f"a message is a pair of topic and payload, and not a {type(message).__name__}")
+        entry = Entry(message, content(*message))
         # The order comes first: another thread may send, and a verdict may come meanwhile.
         self._held_bytes += len(entry.content)
         self._order.append(entry)
@@ -126,8 +125,6 @@ class Pipeline:
             entry.content = b""
             ready.append(entry)
         return ready
-
-    # What the connection does.
 
     @property
     def has_unsent(self) -> bool:
@@ -176,9 +173,10 @@ class Pipeline:
         # With a verdict, another thread is about to refuse what is unsent.
         if self.closing or now < self.resume_at or self._denied is not None or self.verdict is not None:
             return b""
-        if self._again:
+        if self._is_held:
             if self._sent:
                 return b""
+            self._is_held, self._window = False, 1
             self._unsent.extendleft(reversed(self._again))
             self._again.clear()
         unsent, sent, head, end = self._unsent, self._sent, self.endpoint.head, self._sent_bytes
@@ -244,6 +242,7 @@ class Pipeline:
         detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
         entry.error = error = answer.refusal(entry.message, detail)
         self._is_off = error.type == DISABLED
+        self._is_held |= answer.status in (401, 503)
         if answer.status == 401:
             self._denied = error
             self._again.append(entry)
@@ -256,8 +255,7 @@ class Pipeline:
         """Returns whether there is time to wait as a 503 says, and does so."""
         wait_s = max(RETRY_AFTER_MINIMUM_S, min(RETRY_AFTER_S if wait_s is None else wait_s, RETRY_AFTER_LIMIT_S))
         self._unavailable_at = now if self._unavailable_at is None else self._unavailable_at
-        self._window = 1
-        if now + wait_s - self._unavailable_at > self._retry_s:
+        if now - self._unavailable_at >= self._retry_s:
             return False
         self.resume_at = now + wait_s
         return True
@@ -274,7 +272,6 @@ class Pipeline:
             self.verdict = None
         elif denied is not None and is_young and not self._is_tried_again:
             self._is_tried_again = True
-            self._window = 1
             self.resume_at = now + TOKEN_PAUSE_S
         elif denied is not None:
             self.verdict = denied

@@ -14,9 +14,10 @@ import signal
 import subprocess
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Optional, get_args
+from typing import Any, Literal, NamedTuple, Optional, get_args
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
 from .waiting import wait_for
@@ -36,7 +37,6 @@ DELIVERY_TIMEOUT_S = 5.0
 LOG_LINES = 20
 #: The bytes of one read, which empties a pipe whatever its size: this is the most that Linux gives without privileges.
 _READ_BYTES = 1024 * 1024
-#: The option that names an inherited socket.
 _INHERITED = "--listen=fd:"
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
@@ -49,6 +49,13 @@ _Calls = collections.deque[Optional[Callable[[], object]]]
 _stdins: weakref.WeakSet[Any] = weakref.WeakSet()
 
 os.register_at_fork(after_in_child=lambda: [stdin.close() for stdin in list(_stdins)])
+
+
+class State(NamedTuple):
+    """Whether a message that is posted now is taken, and if not, why: in a sentence for people."""
+
+    is_on: bool
+    reason: Optional[str]
 
 
 class Deliveries:
@@ -89,7 +96,14 @@ class Deliveries:
     def failed(self, error: BaseException) -> None:
         """Tells of what a function raised. The others are called all the same."""
         if isinstance(error, Exception):
-            _log.error("the function that takes events failed", exc_info=error)
+            try:
+                _log.error("the function that takes events failed", exc_info=error)
+            except Exception:
+                # A handler of the log raises.
+                with contextlib.suppress(Exception):
+                    traceback.print_exc()
+            except BaseException as other:
+                self.failed(other)
             return
         with self.changed:
             self.raised = error
@@ -137,9 +151,10 @@ class GatewayProcess:
         #: Why nothing reads any more what it writes. It was asked to stop then.
         self.failure: Optional[str] = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
-        #: The last event of each name, and why the settings do not switch the gateway on.
         self.last: dict[str, Event] = {}
-        self._disabled: Optional[str] = None
+        #: Whether the settings do not switch the gateway on, and why no message is taken, as far as it was told.
+        self._is_disabled = False
+        self.reason: Optional[str] = None
         #: A descriptor that tells of the end of the process, and means no other one, where the system has such (Linux 5.3).
         self._pidfd: Optional[int] = None
         sockets = [int(word[len(_INHERITED) :]) for word in command if word.startswith(_INHERITED)]
@@ -174,7 +189,17 @@ class GatewayProcess:
             raise ValueError(f"{until!r} is none of {', '.join(get_args(Until))}")
         if until == "ready":
             return self.is_ready
-        return self.status is None and (bool(self.listeners) or (until == "started" and self._disabled is not None))
+        return self.status is None and (bool(self.listeners) or (until == "started" and self._is_disabled))
+
+    @property
+    def state(self) -> State:
+        if self.is_ready:
+            return State(True, None)
+        bus = self.last.get("bus", {})
+        if self.reason is None and bus.get("reason"):
+            cure = "start the adapter, or run a hub here with `hub=True`"
+            return State(False, f"no hub at {bus['endpoint']}: {bus['reason']}; {cure}")
+        return State(False, self.reason or "the gateway is starting")
 
     def ask(self, number: signal.Signals, answer: str) -> Optional[Event]:
         """Sends a signal, and returns the last event of this name that is no answer to it. Call it with the lock held."""
@@ -198,9 +223,12 @@ class GatewayProcess:
             # Somebody has a copy of the pipe.
             self._signal(signal.SIGTERM)
             if not self._wait_for_end(timeout_s):
-                self._signal(signal.SIGKILL)
-                self._wait_for_end(KILL_TIMEOUT_S)
                 what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
+                with self._deliveries.changed:
+                    if self.is_ready:
+                        self._take_in_event({"event": "not-ready", "reason": what})
+                    self._signal(signal.SIGKILL)
+                self._wait_for_end(KILL_TIMEOUT_S)
                 raise GatewayEndedError(what, self.status, None, self.log)
         if self.status == 0 and "stopped" in self.last:
             return self.last["stopped"]
@@ -208,8 +236,8 @@ class GatewayProcess:
 
     def check_enabled(self) -> None:
         """Raises `GatewayDisabledError` if the settings do not switch the gateway on."""
-        if self._disabled is not None:
-            raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
+        if self._is_disabled:
+            raise GatewayDisabledError("the gateway is disabled", self.reason, self.log)
 
     def ended(self) -> GatewayEndedError:
         how = f"ended with status {self.status}"
@@ -221,11 +249,7 @@ class GatewayProcess:
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
     def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
-        reason = self._disabled
-        bus = self.last.get("bus", {})
-        if reason is None and not self.is_ready and bus.get("reason"):
-            reason = f"no hub at {bus['endpoint']}: {bus['reason']}; start it, or run one here with `hub=True`"
-        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
+        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", self.state.reason, self.log)
 
     def _wait_for_end(self, timeout_s: float) -> bool:
         with self._deliveries.changed:
@@ -304,6 +328,7 @@ class GatewayProcess:
                 self._popen.returncode = 0 if "stopped" in self.last else told
             self.status = self._popen.returncode
             self.is_ready = False
+            self.reason = self.reason or "the gateway has ended"
             self.listeners = []
             with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
                 for stream in (self._stdin, *self._streams):
@@ -318,20 +343,21 @@ class GatewayProcess:
         except (ValueError, RecursionError):
             # The program prints nothing but events. A script around it may print more.
             return
-        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-            return
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            self._take_in_event(event)
+
+    def _take_in_event(self, event: Event) -> None:
         name = event["event"]
         if name == "listening":
             self.listeners.append(event)
-            self._disabled = None
-        elif name == "disabled":
-            self.listeners = []
-            self._disabled = event.get("reason", "")
-        elif name in ("ready", "not-ready"):
-            self.is_ready = name == "ready"
-            if self._disabled is not None:
-                # The settings may open what cannot be opened.
-                self._disabled = event.get("reason", "")
+            self._is_disabled = False
+            if self.last.get("bus", {}).get("reason"):
+                # It is the hub that is missing now.
+                self.reason = None
+        elif name in ("ready", "not-ready", "disabled"):
+            self.is_ready, self.reason = name == "ready", event.get("reason")
+            if name == "disabled":
+                self.listeners, self._is_disabled = [], True
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
             self._deliveries.call(_log.warning, what, event["undelivered"])

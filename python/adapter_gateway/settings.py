@@ -18,7 +18,6 @@ from typing import Optional
 from .endpoint import Path
 from .errors import SettingsError
 
-#: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 _ELSEWHERE = "; on another machine, write its TOKEN into the file"
 #: Errors that may pass, such as a lease of another program, and for how long they are no answer.

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -187,6 +188,31 @@ def test_a_handler_of_the_log_that_never_returns_holds_nothing_up(options, soon)
         logger.setLevel("NOTSET")
         logger.removeHandler(handler)
         release.set()
+
+
+@both
+@pytest.mark.parametrize("what", ["Handler", "Filter"])
+def test_a_handler_or_filter_of_the_log_that_raises_ends_no_thread(kind, what, options, capfd):
+    def fail(_: object) -> bool:
+        raise ValueError("from the log")
+
+    logger, handler = logging.getLogger("adapter_gateway"), logging.Handler()
+    handler.emit = fail  # type: ignore[method-assign, assignment]
+    given: Any = handler if what == "Handler" else fail
+    seen: list[str] = []
+    gateway = kind(on_event=lambda event: seen.append(event["event"]), **options)
+    getattr(logger, f"add{what}")(given)
+    try:
+        logger.setLevel("INFO")
+        began = time.monotonic()
+        with gateway:
+            gateway.stats()
+        assert time.monotonic() - began < 5
+        wait_for(lambda: seen[-3:] == ["stats", "not-ready", "stopped"])
+        assert "ValueError: from the log" in capfd.readouterr().err
+    finally:
+        getattr(logger, f"remove{what}")(given)
+        logger.setLevel("NOTSET")
 
 
 def test_a_slow_function_gets_all_events_in_their_order(options, settings):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 
@@ -67,6 +70,51 @@ def test_the_adapter_starts_with_settings_that_are_no_python(folder):
         script = script.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{port}")
     told = run(script.replace("hub=True", "hub = True"), folder, str(settings))
     assert told.startswith(f"the check box is empty: {settings}:1:") and told.endswith("published 0 of 0\n")
+
+
+@pytest.fixture
+def adapter(folder):
+    script = (REPOSITORY / "docs" / "examples" / "adapter.py").read_text()
+    for port in ("16130", "16103"):
+        script = script.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{port}")
+    return script
+
+
+def test_the_adapter_names_a_port_that_is_taken(folder, adapter):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        hub = adapter.replace("12358", "0").replace(f"ipc://{folder}/16130", f"tcp://127.0.0.1:{port}")
+        cases = [
+            (
+                adapter.replace("12358", port),
+                f"127.0.0.1:{port}: Address already in use; end the program that has the port",
+            ),
+            (hub, "it cannot start: the gateway ended with status 3: "),
+        ]
+        for script, told in cases:
+            ended = subprocess.run(
+                [sys.executable, "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+            assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended
+            assert any(line.startswith(told) for line in ended.stderr.splitlines()), ended
+
+
+def test_ctrl_c_ends_the_adapter_as_quit_does(folder, adapter):
+    command = [sys.executable, "-c", adapter.replace("12358", "0"), str(folder / "user_settings.py")]
+    pipe = subprocess.PIPE
+    # As at a terminal. What a shell starts in the background ignores the signal.
+    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=default) as running:
+        assert running.stdin is not None and running.stdout is not None
+        # It answers when the start is over.
+        running.stdin.write("show\n")
+        running.stdin.flush()
+        while not running.stdout.readline().startswith("the gateway is the process"):
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        output, log = running.communicate(timeout=TIMEOUT_S)
+    assert output.startswith("stopping\n") and output.endswith("\npublished 0 of 0\n"), output
+    assert running.returncode == 0 and "Traceback" not in log, log
 
 
 def test_asyncio(folder):

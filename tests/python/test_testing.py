@@ -61,6 +61,21 @@ def test_a_message_that_does_not_come_is_an_error(gateway):
     assert isinstance(error.value, TimeoutError) and error.value.log
 
 
+def test_an_iterator_goes_on_behind_a_message_that_came_late(gateway):
+    messages = gateway.messages("a", timeout_s=0)
+    for number in range(3):
+        with pytest.raises(GatewayTimeoutError, match="whose topic begins with 'a'"):
+            next(messages)
+        gateway.client.send("b", {})
+        gateway.client.send("a", {"n": number})
+        everything = gateway.messages(timeout_s=TIMEOUT_S)
+        for _ in range(2 * (number + 1)):
+            next(everything)
+        assert next(messages) == ("a", {"n": number})
+    with pytest.raises(GatewayTimeoutError, match="messages with other topics: 3"):
+        next(iter(messages))
+
+
 def test_topics_and_payloads_are_as_they_were_sent(gateway):
     sent = [("back\\slash\\u{41}", {"a": "\n\t\\"}), ("\u202e\u2028é😀\U000e0041", {"é": [1.5, None, True]})]
     for message in sent:

@@ -55,7 +55,9 @@ def launch(options: GatewayOptions) -> None:
     with Gateway(settings="user_settings.py", hub=True, start_timeout=5) as gateway, gateway.client() as client:
         client.send("t", {})
     Gateway(**options)
-    with Gateway(until="started", restart=True) as gateway:
+    with Gateway(until="started", restart=True, on_state=lambda state: print(state.reason or "on")) as gateway:
+        is_on, reason = gateway.state
+        print(is_on and 1, reason is not None and len(reason))
         gateway.wait_until("ready", None)
     with socket.create_server(("127.0.0.1", 0)) as listener, Gateway(listen=["127.0.0.1:0", listener]) as gateway:
         print(gateway.replace()["event"])

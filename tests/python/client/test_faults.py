@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from rig import BOTH, PATIENCE_S, TOKEN, Subscriber, client_of, gateway, numbered, subscribed, words
+from rig import BOTH, PATIENCE_S, TOKEN, Peer, Subscriber, client_of, gateway, numbered, stand_in, subscribed, words
 
 from adapter_gateway import NotSentError, RefusedError
 
@@ -186,6 +186,27 @@ def test_a_gateway_that_does_not_come_back_leaves_what_was_not_sent(kind, tmp_pa
 
 
 @both
+def test_what_is_no_message_is_told_with_what_is(kind):
+    # It is told before a connection is made.
+    with contextlib.closing(kind("http://localhost:1", TOKEN)) as client:
+        for topic in ({}, 1, None, b"t"):
+            with pytest.raises(
+                TypeError, match=f"the topic is a str, and not a {type(topic).__name__}; it comes before"
+            ):
+                client.send(topic, "a")
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_is_no_pair_is_told_with_what_is(kind):
+    with stand_in(Peer.accept_all) as server, contextlib.closing(kind(server.url, TOKEN)) as client:
+        for message in ({"topic": "t", "payload": {}}, "ab", ("t",), ("t", {}, 1), 5):
+            with pytest.raises(TypeError, match="a message is a pair of topic and payload, and not a "):
+                list(client.send_many([message]))
+        assert words(client.send_many([["t", {}], ("t", {})])) == ["accepted"] * 2
+        assert sum(map(len, server.bodies)) == 2
+
+
+@pytest.mark.parametrize("kind", BOTH)
 def test_no_gateway_is_said_at_once(kind):
     with kind(f"http://127.0.0.1:{free_port()}", TOKEN) as client:
         for post in (lambda: client.send("t", {}), lambda: list(client.send_many(numbered(1)))):

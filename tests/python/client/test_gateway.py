@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import socket
 import threading
 
 import pytest
@@ -101,7 +102,7 @@ def test_large_payloads(kind, over, tmp_path):
 
 
 @both
-def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path):
+def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path, monkeypatch):
     with gateway(tmp_path, over="https") as running:
         other = tmp_path / "other"
         other.mkdir()
@@ -112,9 +113,26 @@ def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path):
                     for post in (lambda: client.send("t", {}), lambda: list(client.send_many(numbered(1)))):
                         with pytest.raises(NotSentError, match="not trusted"):
                             post()
-        with kind(running.url.replace("127.0.0.1", "127.0.0.2"), TOKEN, running.certificate) as client:
-            with pytest.raises(NotSentError):
+        look_up = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: look_up("127.0.0.1", *rest, **more))
+        with kind(running.url.replace("127.0.0.1", "other.example"), TOKEN, running.certificate) as client:
+            cure = "has other names; start the gateway with `--cert-name other.example`, and trust its new gateway-cert.pem"
+            with pytest.raises(NotSentError, match=cure):
                 client.send("t", {})
+
+
+@both
+@everywhere
+def test_a_proxy_of_the_environment_is_not_used(kind, over, tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        for name in ("https_proxy", "http_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with gateway(tmp_path, over=over) as running, client_of(running.ready(), kind) as client:
+            client.send("t", {})
+            assert words(client.send_many(numbered(3))) == ["accepted"] * 3
+        proxy.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
 
 
 @both

@@ -84,6 +84,20 @@ def test_503_is_final_for_a_message_that_was_overtaken():
     assert sent(made.requests(12.0)) == [2]
 
 
+def test_a_refusal_that_was_overtaken_holds_up_what_follows_too():
+    made = pipeline(3)
+    made.requests(0)
+    for message in numbered(4, 3):
+        made.add(message)
+    made.receive(UNAVAILABLE + ACCEPT, 10.0)
+    # An answer is missing, though the pause is over.
+    assert made.requests(13.0) == b""
+    made.receive(ACCEPT, 13.0)
+    assert sent(made.requests(13.0)) == [3]
+    made.receive(ACCEPT, 13.1)
+    assert sent(made.requests(13.1)) == [4, 5]
+
+
 def test_an_overtaken_message_is_sent_again_if_the_order_does_not_matter():
     made = pipeline(3, reorder=True)
     made.requests(0)
@@ -102,10 +116,13 @@ def test_503_is_final_once_nothing_was_accepted_for_too_long():
     made.receive(UNAVAILABLE * 2, 10.0)
     made.requests(12.0)
     made.receive(UNAVAILABLE, 12.0)
+    assert made.outcomes() == []
+    made.requests(14.0)
+    made.receive(UNAVAILABLE, 14.0)
     assert words(made.outcomes()) == ["503"]
     # The next one is tried once, without a wait.
-    assert sent(made.requests(12.0)) == [1]
-    made.receive(UNAVAILABLE, 12.1)
+    assert sent(made.requests(14.0)) == [1]
+    made.receive(UNAVAILABLE, 14.1)
     assert words(made.outcomes()) == ["503"]
 
 
