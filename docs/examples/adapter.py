@@ -8,6 +8,7 @@ gateway, shows its state, starts it again after a crash, and replaces it after a
 """
 
 import logging
+import os
 import socket
 import sys
 
@@ -18,18 +19,13 @@ LISTEN = ("127.0.0.1", 12358)
 PUBLISHERS, SUBSCRIBERS = "tcp://127.0.0.1:16130", "tcp://127.0.0.1:16103"
 SETTINGS = sys.argv[1] if len(sys.argv) > 1 else None  # the file of the user
 
-shown = None
+
+def show(state):
+    print("the REST interface is", "on" if state.is_on else f"off: {state.reason}", flush=True)
 
 
-def show(event):
-    """Shows whether messages are taken, and if not, why."""
-    global shown
-    if event["event"] in ("ready", "not-ready", "disabled"):
-        text = "on" if event["event"] == "ready" else f"off: {event['reason']}"
-        if text != shown:  # a switch-off has two events with the same reason
-            print("the REST interface is", text, flush=True)
-        shown = text
-    elif event["event"] == "certificate" and event["state"] in ("made", "renewed"):
+def tell(event):
+    if event["event"] == "certificate" and event["state"] in ("made", "renewed"):
         print("browsers and copies need the new", event["path"], flush=True)
 
 
@@ -57,16 +53,33 @@ logging.basicConfig(level=logging.WARNING)  # warnings of the gateway concern a 
 # has a hub leaves it out.
 hub = Gateway(settings="/nonexistent", plain=True, hub=True, hub_publishers=PUBLISHERS, hub_subscribers=SUBSCRIBERS,
               until="started", restart=True)
-# The socket stays open, so that an upgrade refuses no connection.
-with hub, socket.create_server(LISTEN, backlog=4096) as listener:
-    gateway = Gateway(settings=SETTINGS, listen=listener, connect=PUBLISHERS, until="started", restart=True, on_event=show)
+
+
+def run(listener):
+    gateway = Gateway(settings=SETTINGS, listen=listener, connect=PUBLISHERS, until="started", restart=True, on_state=show,
+                      on_event=tell)
     with gateway:
-        for line in sys.stdin:
-            if line.strip() == "quit":
-                break
-            try:
-                act(gateway, line.strip())
-            except adapter_gateway.GatewayError as error:
-                print("that failed:", str(error).splitlines()[0], flush=True)
+        try:
+            for line in sys.stdin:
+                if line.strip() == "quit":
+                    break
+                try:
+                    act(gateway, line.strip())
+                except adapter_gateway.GatewayError as error:
+                    print("that failed:", str(error).splitlines()[0], flush=True)
+        except KeyboardInterrupt:
+            print("stopping", flush=True)
     stopped = gateway.stop()  # the block has stopped it; this returns its last event
     print("published", stopped["published"], "of", stopped["accepted"])
+
+
+try:
+    # The socket stays open, so that an upgrade refuses no connection.
+    with socket.create_server(LISTEN, backlog=4096) as listener, hub:
+        run(listener)
+except adapter_gateway.GatewayError as error:
+    sys.exit(f"it cannot start: {str(error).splitlines()[0]}")
+except OSError as error:
+    sys.exit(f"{LISTEN[0]}:{LISTEN[1]}: {os.strerror(error.errno)}; end the program that has the port, or choose another one")
+except KeyboardInterrupt:
+    sys.exit("stopped before it began")

@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 PICTURE = pathlib.Path(__file__).with_name("demo.svg")
@@ -89,11 +90,11 @@ def shortened(line):
 
 
 def draw(title, lines, top):
-    """Returns the drawing of a terminal, and where it ends. A long line is broken, as terminals do it."""
+    """Returns the drawing of a terminal, and where it ends. A long line is broken between words."""
     rows = []
     for kind, line in lines:
-        line = shortened(line)
-        rows += [(kind, line[at : at + COLUMNS]) for at in range(0, max(len(line), 1), COLUMNS)]
+        wrapped = textwrap.wrap(shortened(line), COLUMNS, replace_whitespace=False, break_on_hyphens=False)
+        rows += [(kind, row) for row in wrapped or [""]]
     height = TITLE_HEIGHT + LINE_HEIGHT * len(rows) + MARGIN
     width = COLUMNS * COLUMN_WIDTH + 2 * MARGIN
     parts = [
