@@ -37,7 +37,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l max-body -
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l max-head -x -d 'largest head in bytes'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l max-connections -x -d 'most connections open at once'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l max-buffered -x -d 'most body bytes held by all connections together, and by the queue to the bus'
-complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l head-timeout -x -d 'seconds for a head to arrive, the TLS handshake included'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l head-timeout -x -d 'seconds for each of these: the first byte, the TLS handshake, the first byte behind it, a head'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l body-timeout -x -d 'seconds for a body to arrive, and for the client to take an answer'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l idle-timeout -x -d 'seconds between two requests of a connection'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l drain-timeout -x -d 'seconds for the whole stop, from the signal on'
