@@ -1,7 +1,8 @@
 //! The command line: from its words to a command, or to the text of the help or of a usage error. `arguments` has the
-//! options of each command, `values` and `listen_address` turn the word behind an option into its value.
+//! options of each command, `values`, `listen_address` and `gateway_url` turn the word behind an option into its value.
 
 mod arguments;
+mod gateway_url;
 mod listen_address;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub use self::arguments::{
     Arguments, Command, DEFAULT_PORT, DemoArguments, DisableArguments, EnableArguments, ListenArguments, SERVE_GROUPS,
     SendArguments, ServeArguments,
 };
+pub use self::gateway_url::GatewayUrl;
 pub use self::listen_address::{ListenAddress, TcpAddress};
 pub use self::values::Colour;
 pub(crate) use self::values::digits;

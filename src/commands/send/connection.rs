@@ -48,7 +48,7 @@ impl GatewayConnection {
         let mut it = Self { socket, tls, unsent, received, read_bytes, has_answered, is_open: true, is_writable: true };
         while it.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             it.flush();
-            stop.wait([Some(it.awaited())], Some(time_left(deadline)?))?;
+            stop.wait([it.awaited()], Some(time_left(deadline)?))?;
             if stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -94,10 +94,8 @@ impl GatewayConnection {
                     let left = time_left(by).map_err(|_| NoAnswer::Broken("no answer came in time".into()))?;
                     self.received.drain(..std::mem::take(&mut self.read_bytes));
                     self.flush();
-                    let [is_ready] = stop.wait([Some(self.awaited())], Some(left)).map_err(broken)?;
-                    if is_ready {
-                        self.is_open = self.read().map_err(broken)?;
-                    }
+                    stop.wait([self.awaited()], Some(left)).map_err(broken)?;
+                    self.is_open = self.read().map_err(broken)?;
                 }
                 Err(AnswerFault) => return Err(NoAnswer::Stranger),
             }
@@ -106,13 +104,9 @@ impl GatewayConnection {
 
     /// Returns whether another request can be written, where all are answered. What comes without a request is the end of
     /// an idle connection.
-    pub(super) fn is_idle(&self) -> bool {
-        self.is_open && self.is_writable && self.read_bytes == self.received.len()
-    }
-
-    /// Reads what has come of an idle connection.
-    pub(super) fn read_idle(&mut self) {
+    pub(super) fn is_idle(&mut self) -> bool {
         self.is_open = self.read().unwrap_or_default();
+        self.is_open && self.is_writable && self.read_bytes == self.received.len()
     }
 
     /// Writes what the socket takes of what it has not taken yet.

@@ -4,7 +4,6 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
-use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use socket2::{SockAddr, Socket, Type};
 
 use super::connection::{GatewayConnection, time_left};
 use super::stop::Stop;
-use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
+use crate::cli::{DEFAULT_PORT, GatewayUrl, SendArguments};
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
@@ -37,89 +36,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How young a settings file is that the gateway may not have read yet.
 const YOUNG_SETTINGS_S: f64 = 2.0;
 
-/// What is wrong with a URL that names no place to connect to.
-const NO_ADDRESS: &str = "names no host, or no port that exists";
-
-enum Address {
-    Unix(PathBuf),
-    Tcp(TcpAddress),
-}
-
 /// A gateway and its settings file.
 pub(super) struct Destination {
-    address: Address,
-    /// The name that the certificate must have; `None` without TLS.
-    tls_name: Option<String>,
+    url: GatewayUrl,
+    /// The path of the Unix socket to connect to in the place of the address of the URL.
+    socket: Option<PathBuf>,
     /// The address for people. It has no path and no query, which could hold a secret.
     pub(super) name: String,
     pub(super) settings: PathBuf,
-    target: String,
-    authority: String,
-}
-
-/// Returns a host without the interface of an address of IPv6, which other machines and certificates do not know.
-fn without_zone(text: &str) -> String {
-    let (start, zone) = text.split_once('%').unwrap_or((text, ""));
-    format!("{start}{}", zone.trim_start_matches(|character| character != ']'))
 }
 
 impl Destination {
     /// Returns what the arguments name, and by default the gateway of the user's settings.
     pub(super) fn new(arguments: &SendArguments) -> Result<Self, Failure> {
         let settings = settings_path(arguments.settings.as_ref())?;
-        match (&arguments.url, &arguments.unix) {
-            (Some(_), Some(_)) => Err(Failure::new(Failure::USAGE, "--url and --unix exclude each other")),
-            (None, Some(socket)) => Ok(Self {
-                address: Address::Unix(socket.clone()),
-                tls_name: None,
-                name: format!("unix:{}", socket.display()),
-                settings,
-                target: ENDPOINT.into(),
-                authority: "localhost".into(),
-            }),
-            (url, None) => {
-                let default = format!("https://localhost:{DEFAULT_PORT}");
-                Self::of_url(url.as_deref().unwrap_or(&default), settings)
-                    .map_err(|fault| Failure::new(Failure::USAGE, format_args!("the value of --url {fault}")))
-            }
-        }
-    }
-
-    /// Returns the gateway at this URL, or a fault that does not show the URL, which may hold a token.
-    fn of_url(url: &str, settings: PathBuf) -> Result<Self, &'static str> {
-        let (scheme, rest) = url.split_once("://").unwrap_or_default();
-        let usual_port = match scheme {
-            "https" => ":443",
-            "http" => ":80",
-            _ => return Err("must begin with https:// or http://"),
+        let (default, socket) = (format!("https://localhost:{DEFAULT_PORT}"), arguments.unix.clone());
+        let (url, name) = match (&arguments.url, &socket) {
+            (Some(_), Some(_)) => return Err(Failure::new(Failure::USAGE, "--url and --unix exclude each other")),
+            (None, Some(path)) => ("http://localhost", Some(format!("unix:{}", path.display()))),
+            (url, None) => (url.as_ref().unwrap_or(&default).as_str(), None),
         };
-        if rest.contains(['?', '#', '@']) {
-            return Err("has a query, a fragment or a user; the token comes from the settings file");
-        }
-        if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("has a white space, a control character or a character that is not ASCII");
-        }
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-        let with_port = format!("{authority}{}", if has_port { "" } else { usual_port });
-        let address: TcpAddress = with_port.parse().map_err(|_| NO_ADDRESS)?;
-        if address.port == 0 {
-            return Err(NO_ADDRESS);
-        }
-        let host = without_zone(&address.host);
-        let host = match host.trim_matches(['[', ']']) {
-            // It leads to this computer, and no certificate names it.
-            host if host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) => "localhost",
-            host => host,
-        };
-        Ok(Self {
-            address: Address::Tcp(address),
-            tls_name: Some(host.to_owned()).filter(|_| scheme == "https"),
-            name: format!("{scheme}://{authority}"),
-            settings,
-            target: if matches!(path, "" | "/") { ENDPOINT } else { path }.into(),
-            authority: without_zone(authority),
-        })
+        let fault = |fault| Failure::new(Failure::USAGE, format_args!("the value of --url {fault}"));
+        let url: GatewayUrl = url.parse().map_err(fault)?;
+        Ok(Self { name: name.unwrap_or_else(|| url.origin.clone()), url, socket, settings })
     }
 
     /// Reads the settings file, and returns what each request begins with, up to the value of its `Content-Length`.
@@ -144,7 +83,8 @@ impl Destination {
             }
             Err(error) => return Err(Failure::configuration(format_args!("the settings cannot be used: {error}"))),
         };
-        let (target, authority) = (&self.target, &self.authority);
+        let GatewayUrl { path, authority, .. } = &self.url;
+        let target = if matches!(path.as_str(), "" | "/") { ENDPOINT } else { path };
         let secret = token.secret();
         // A URL ends in the logs of proxies, so that the token is there only if no field can carry it. A recipient
         // drops blanks at the ends of a field (RFC 9110 §5.5).
@@ -174,16 +114,16 @@ impl Destination {
             let cure = "start it, or name its address with --url or --unix";
             Failure::new(Failure::NO_GATEWAY, format_args!("no gateway at {}: {error}; {cure}", self.name))
         })?;
-        let session = self.tls_name.as_deref().map(|name| tls_session(name, &self.trust_anchor())).transpose();
+        let session = self.url.tls_name.as_deref().map(|name| tls_session(name, &self.trust_anchor())).transpose();
         let session = session.map_err(|error| self.untrusted(&error))?;
         GatewayConnection::open(socket, session, deadline, stop).map_err(|error| self.refused(&error))
     }
 
     /// Connects to the first address that accepts.
     fn socket(&self, deadline: Instant, stop: &Stop) -> io::Result<Socket> {
-        let addresses = match &self.address {
-            Address::Unix(path) => vec![SockAddr::unix(path)?],
-            Address::Tcp(address) => address.resolve()?.into_iter().map(SockAddr::from).collect(),
+        let addresses = match &self.socket {
+            Some(path) => vec![SockAddr::unix(path)?],
+            None => self.url.address.resolve()?.into_iter().map(SockAddr::from).collect(),
         };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
@@ -216,7 +156,7 @@ impl Destination {
             Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => format!(
                 "the certificate of the gateway at {gateway} has other names; start the gateway with `--cert-name {}`, and \
                  copy its new gateway-cert.pem to {}",
-                self.tls_name.as_deref().unwrap_or_default(),
+                self.url.tls_name.as_deref().unwrap_or_default(),
                 self.trust_anchor().display()
             ),
             Some(rustls::Error::InvalidCertificate(
@@ -246,11 +186,9 @@ fn connect(address: &SockAddr, timeout: Duration, stop: &Stop) -> io::Result<Soc
     } else {
         match socket.connect(address) {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
-                let [has_ended] = stop.wait([Some(PollFd::new(&socket, PollFlags::OUT))], Some(timeout))?;
+                stop.wait([PollFd::new(&socket, PollFlags::OUT)], Some(timeout))?;
                 socket.take_error()?.map_or(Ok(()), Err)?;
-                if !has_ended {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
+                socket.peer_addr().map_err(|_| io::ErrorKind::TimedOut)?;
             }
             connected => connected?,
         }
@@ -288,65 +226,13 @@ mod tests {
         ] {
             let settings = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(settings.path(), format!("OPEN_REST_API = True\nTOKEN = {token}\n")).unwrap();
-            let destination = Destination::of_url("http://h", settings.path().into()).unwrap();
+            let (url, name) = ("http://h".parse().unwrap(), String::new());
+            let destination = Destination { url, socket: None, name, settings: settings.path().into() };
             let head = String::from_utf8(destination.request_head().unwrap_or_default()).unwrap();
             let expected = format!(
                 "POST /api/message{query} HTTP/1.1\r\nHost: h\r\n{field}Content-Type: application/json\r\nContent-Length: "
             );
             assert_eq!(head, expected);
-        }
-    }
-
-    #[test]
-    fn a_url_may_leave_out_its_port_and_its_path() {
-        for (url, name, port, target) in [
-            ("https://localhost", "https://localhost", 443, ENDPOINT),
-            ("http://[::1]/", "http://[::1]", 80, ENDPOINT),
-            ("http://127.0.0.1:1/a/b", "http://127.0.0.1:1", 1, "/a/b"),
-            ("https://[::1]:2", "https://[::1]:2", 2, ENDPOINT),
-            ("https://[fe80::1%2]:2", "https://[fe80::1%2]:2", 2, ENDPOINT),
-            ("https://[fe80::1%eth0]", "https://[fe80::1%eth0]", 443, ENDPOINT),
-        ] {
-            let destination = Destination::of_url(url, PathBuf::new()).unwrap();
-            assert_eq!((destination.name.as_str(), destination.target.as_str()), (name, target));
-            let Address::Tcp(address) = destination.address else { panic!("{url}") };
-            assert_eq!(address.port, port, "{url}");
-        }
-    }
-
-    #[test]
-    fn the_certificate_has_no_zone_and_names_this_computer() {
-        for (url, authority, name) in [
-            ("https://[fe80::1%2]:5", "[fe80::1]:5", "fe80::1"),
-            ("https://[fe80::1%eth0]:5", "[fe80::1]:5", "fe80::1"),
-            ("https://[fe80::1%eth0]", "[fe80::1]", "fe80::1"),
-            ("https://[::1]:5", "[::1]:5", "::1"),
-            ("https://0.0.0.0:5", "0.0.0.0:5", "localhost"),
-            ("https://[0::0]:5", "[0::0]:5", "localhost"),
-            ("https://h:5", "h:5", "h"),
-        ] {
-            let destination = Destination::of_url(url, PathBuf::new()).unwrap();
-            assert_eq!(
-                (destination.authority.as_str(), destination.tls_name.as_deref()),
-                (authority, Some(name)),
-                "{url}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_fault_does_not_show_the_url() {
-        for url in [
-            "https://h/?token=s3cret",
-            "s3cret",
-            "http://s3cret@h",
-            "http://h:s3cret",
-            "http://",
-            "http://é",
-            "http://h:0",
-        ] {
-            let fault = Destination::of_url(url, PathBuf::new()).err().unwrap();
-            assert!(!fault.contains("s3cret"), "{fault}");
         }
     }
 }

@@ -104,12 +104,8 @@ impl Lines {
 
     /// Returns whether another line is there, or may come: nobody waits for it.
     pub(super) fn has_more(&mut self) -> bool {
-        while self.may_be_over() && !self.has_ended && is_readable(&self.file) {
-            // What cannot be read is there.
-            if self.read().is_err() {
-                break;
-            }
-        }
+        // What cannot be read is there.
+        while self.may_be_over() && !self.has_ended && is_readable(&self.file) && self.read().is_ok() {}
         !(self.may_be_over() && self.has_ended)
     }
 
@@ -151,7 +147,7 @@ impl Lines {
 }
 
 /// Returns whether a read would return at once, with bytes, the end or an error.
-fn is_readable(file: &File) -> bool {
+pub(super) fn is_readable(file: &File) -> bool {
     let mut polled = [PollFd::new(file, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }

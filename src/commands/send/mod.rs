@@ -25,7 +25,7 @@ use rustix::event::{PollFd, PollFlags};
 use self::answer::Answer;
 use self::connection::{GatewayConnection, NoAnswer};
 use self::destination::Destination;
-use self::line::{Lines, content, content_of_line};
+use self::line::{Lines, content, content_of_line, is_readable};
 use self::report::Report;
 use self::stop::Stop;
 use crate::cli::SendArguments;
@@ -135,7 +135,7 @@ struct Sender {
 impl Sender {
     fn run(&mut self) -> Result<(), Failure> {
         while self.wait()? {
-            if !self.connection.as_ref().is_some_and(GatewayConnection::is_idle) {
+            if self.connection.is_none() {
                 self.connection = self.connect()?;
             }
             if let Some(connection) = self.connection.take() {
@@ -150,6 +150,7 @@ impl Sender {
     fn wait(&mut self) -> Result<bool, Failure> {
         loop {
             self.take_lines();
+            self.connection.take_if(|connection| !connection.is_idle());
             let pause = self.resume_at.saturating_duration_since(Instant::now());
             let lines = self.input.as_mut().filter(|lines| self.takes && !lines.has_ended);
             let has_lines = !self.waiting.is_empty();
@@ -161,17 +162,11 @@ impl Sender {
             } else if has_lines && pause.is_zero() {
                 return Ok(true);
             }
-            let polled = [
-                self.connection.as_ref().map(GatewayConnection::awaited),
-                lines.as_ref().filter(|_| !has_lines).map(|lines| PollFd::new(&lines.file, PollFlags::IN)),
-            ];
-            let timeout = has_lines.then_some(pause);
-            let [has_ended, has_come] = self.stop.wait(polled, timeout).map_err(Failure::configuration)?;
-            if has_ended {
-                self.connection.iter_mut().for_each(GatewayConnection::read_idle);
-                self.connection.take_if(|connection| !connection.is_idle());
-            }
-            if let Some(lines) = lines.filter(|_| has_come)
+            let lines = lines.filter(|_| !has_lines);
+            let of_lines = lines.as_ref().map(|lines| PollFd::new(&lines.file, PollFlags::IN));
+            let polled = of_lines.into_iter().chain(self.connection.as_ref().map(GatewayConnection::awaited));
+            self.stop.wait(polled, has_lines.then_some(pause)).map_err(Failure::configuration)?;
+            if let Some(lines) = lines.filter(|lines| is_readable(&lines.file))
                 && let Err(error) = lines.read()
             {
                 self.last_line += 1;
@@ -240,8 +235,7 @@ impl Sender {
         }
         let answer_by = Instant::now() + ANSWER_TIMEOUT;
         connection.write(&requests);
-        let (mut again, mut is_denied, mut result) = (Vec::new(), false, Ok(()));
-        let mut closes = false;
+        let (mut again, mut closes, mut is_denied, mut result) = (Vec::new(), false, false, Ok(()));
         while !sent.is_empty() && !closes && result.is_ok() {
             match connection.answer(answer_by, &self.stop) {
                 Ok(answer) => {
@@ -338,10 +332,9 @@ impl Sender {
             self.resume_at = Instant::now() + TOKEN_PAUSE;
         } else {
             let Destination { name, settings, .. } = &self.destination;
-            let settings = settings.display();
             let text = format!(
-                "the gateway at {name} refuses the token of {settings}; name the settings file of that gateway with \
-                 --settings"
+                "the gateway at {name} refuses the token of {}; name the settings file of that gateway with --settings",
+                settings.display()
             );
             return Err(Failure::new(Failure::TOKEN_REFUSED, text));
         }

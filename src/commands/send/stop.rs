@@ -46,19 +46,16 @@ impl Stop {
         self.asked_at.get().map(|asked_at| *asked_at + ANSWERS_TIMEOUT)
     }
 
-    /// Waits until one of these is ready, the time is over or the stop is asked for. Returns which of them are ready.
-    pub(super) fn wait<const N: usize>(
-        &self,
-        polled: [Option<PollFd<'_>>; N],
+    /// Waits until one of these is ready, the time is over or the stop is asked for.
+    pub(super) fn wait<'p>(
+        &'p self,
+        polled: impl IntoIterator<Item = PollFd<'p>>,
         timeout: Option<Duration>,
-    ) -> io::Result<[bool; N]> {
+    ) -> io::Result<()> {
         let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
-        let is_polled = polled.each_ref().map(Option::is_some);
         // Who goes on behind the signal waits for the others alone.
         let bell = (!self.is_asked()).then(|| PollFd::new(&self.bell, PollFlags::IN));
-        let mut polled: Vec<_> = polled.into_iter().flatten().chain(bell).collect();
-        retry_on_intr(|| poll(&mut polled, timeout.as_ref()))?;
-        let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
-        Ok(is_polled.map(|is_polled| is_polled && ready.next().unwrap_or_default()))
+        let mut polled: Vec<_> = polled.into_iter().chain(bell).collect();
+        Ok(retry_on_intr(|| poll(&mut polled, timeout.as_ref())).map(drop)?)
     }
 }
