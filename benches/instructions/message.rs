@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::msgpack::to_json;
 use adapter_gateway::message::{self as core, Check, Encoding, Message, Rules};
 use gungraun::{library_benchmark, library_benchmark_group};
 

@@ -1,7 +1,7 @@
 //! The bus: one thread that owns every socket of the bus, and its inbox, which is a bounded queue.
 //!
 //! The files in reading order: `config`, `endpoint`, [`inbox`], `running`, `thread`, `poller`, `liveness`,
-//! `bound`, `link`, `ffi`.
+//! `bound`, `link`, `subscriber`, `ffi`.
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
 //!
 //! Invariant: at any time, also after [`Bus::stop`], `accepted == published + depth`.
@@ -15,6 +15,7 @@ mod link;
 mod liveness;
 mod poller;
 mod running;
+mod subscriber;
 mod thread;
 
 pub use crate::message::publish::Unavailable;
@@ -23,9 +24,9 @@ pub use bound::{HubCounters, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerCoun
 pub use config::{BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, STALL_TIMEOUT};
 pub use endpoint::Endpoint;
 pub use inbox::{BusCounters, EndpointCounters, Publisher, QueueCounters};
-pub(crate) use link::{Link, receive, with_context};
 pub use link::{LinkStatus, NotConnected};
-pub(crate) use poller::Poller;
+use poller::Poller;
 pub use poller::Waker;
 pub use running::Bus;
+pub use subscriber::{Interrupter, Received, Subscriber};
 pub use thread::BusEvent;

@@ -6,10 +6,6 @@ pub mod enable;
 mod interrupt;
 mod json_text;
 pub mod listen;
-pub mod msgpack_text;
 mod print;
 pub mod send;
 pub mod serve;
-mod subscriber;
-
-pub use subscriber::{Interrupter, Received, Subscriber};

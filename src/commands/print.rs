@@ -7,9 +7,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::de::IgnoredAny;
 
 use super::json_text::{self, JsonStyle};
-use super::msgpack_text;
 use crate::cli::Colour;
-use crate::message::Encoding;
+use crate::message::{Encoding, msgpack};
 use crate::sys::log::{LineLimit, warning};
 use crate::sys::process;
 use crate::sys::terminal::is_unseen;
@@ -93,7 +92,7 @@ fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
             let text = std::str::from_utf8(payload).ok()?;
             serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(Cow::Borrowed(text))
         }
-        Encoding::Msgpack => msgpack_text::to_json(payload).map(Cow::Owned),
+        Encoding::Msgpack => msgpack::to_json(payload).map(Cow::Owned),
     }
 }
 

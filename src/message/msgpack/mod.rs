@@ -1,4 +1,5 @@
-//! Payloads in MessagePack. A frame holds the value that Python's `json.loads` returns for the same JSON:
+//! Payloads in MessagePack, and frames as text for people (`text`). A frame holds the value that Python's `json.loads`
+//! returns for the same JSON:
 //!
 //! - an integer, which is a number with neither fraction nor exponent, is an integer of 64 bits, signed or not, in its
 //!   smallest form; `-0` is 0. An integer that does not fit is refused, not rounded;
@@ -16,6 +17,7 @@
 
 #[cfg(test)]
 mod tests;
+mod text;
 
 use rmp::Marker;
 use rmp::encode::{ByteBuf, write_array_len, write_f64, write_map_len, write_sint, write_str_len, write_uint};
@@ -23,6 +25,8 @@ use rmp::encode::{ByteBuf, write_array_len, write_f64, write_map_len, write_sint
 use super::fault::Fault;
 use super::json::{JsonReader, JsonString, Reason};
 use crate::terms::published::published;
+
+pub use text::to_json;
 
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;

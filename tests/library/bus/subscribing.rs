@@ -4,8 +4,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::LinkStatus;
-use adapter_gateway::commands::{Received, Subscriber};
+use adapter_gateway::bus::{LinkStatus, Received, Subscriber};
 
 use super::rig::{hub, number_in, wait_for_subscriber};
 use crate::support::{PATIENCE, bound_socket, eventually};

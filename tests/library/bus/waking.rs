@@ -5,8 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use adapter_gateway::bus::{Bus, BusConfig, Endpoint, HubEndpoints, Unavailable};
-use adapter_gateway::commands::Subscriber;
+use adapter_gateway::bus::{Bus, BusConfig, Endpoint, HubEndpoints, Subscriber, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
 use super::rig::{Hub, TOPIC, any_port, connecting, start, subscribed, wait_for_subscriber};

@@ -1,6 +1,6 @@
 //! Documents: message bodies and MessagePack frames, which are compared with `serde_json`, and settings files.
 
-use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::msgpack::to_json;
 use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;

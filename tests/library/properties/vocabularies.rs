@@ -1,6 +1,6 @@
 //! Messages in another vocabulary than they were sent in.
 
-use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::msgpack::to_json;
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary};
 use serde_json::{Map, Value};
 

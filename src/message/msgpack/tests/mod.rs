@@ -5,10 +5,11 @@ mod faults;
 mod properties;
 mod python;
 mod sizes;
+mod text;
 mod values;
 
 use super::super::{Check, Encoding, Fault, Message, Rules};
-use crate::commands::msgpack_text::to_json;
+use super::to_json;
 
 /// Reads a message that is to be published as it was sent.
 fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {

@@ -1,4 +1,4 @@
-//! A subscriber, which the commands use that print messages.
+//! A subscriber of one or more hubs, for the commands that print messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 use std::{io, iter, thread, vec};
 
-use crate::bus::{BusError, Endpoint, Link, LinkStatus, Poller, Waker, receive, with_context};
+use super::link::{Link, LinkStatus, receive, with_context};
+use super::{BusError, Endpoint, Poller, Waker};
 use crate::zmtp::SocketRole;
 
 /// The bytes of messages that wait for a slow reader, such as a terminal, beyond which no more are received. Then half of

@@ -1,8 +1,5 @@
 //! MessagePack to JSON text, for people to read. The frames come from any publisher, and may hold any bytes.
 
-#[cfg(test)]
-mod tests;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rmp::Marker;
