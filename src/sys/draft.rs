@@ -215,6 +215,7 @@ pub(crate) fn remove_abandoned(path: &Path) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::Barrier;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -247,5 +248,41 @@ mod tests {
         });
         assert_eq!(fs::read_to_string(&foreign).unwrap(), "foreign");
         assert_ne!(fs::read_to_string(&other).unwrap(), "0", "none was written");
+    }
+
+    #[test]
+    fn nothing_of_a_longer_content_is_left_in_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other] = ["path", "other"].map(|name| directory.path().join(name));
+        fs::write(&path, "longer").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        let read = secret_file::read(&path, 10).unwrap();
+        replace(&path, b"short", Some(&read), false).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "short");
+    }
+
+    /// Another program puts its file there once, at any moment of the edit.
+    #[test]
+    fn what_another_program_puts_there_is_not_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other] = ["path", "other"].map(|name| directory.path().join(name));
+        for round in 0..1_000 {
+            fs::write(&path, "old").unwrap();
+            fs::write(&other, "new").unwrap();
+            let read = secret_file::read(&path, 10).unwrap();
+            let barrier = Barrier::new(2);
+            let replaced = thread::scope(|threads| {
+                threads.spawn(|| {
+                    barrier.wait();
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_micros(round % 200) {}
+                    fs::rename(&other, &path).unwrap();
+                });
+                barrier.wait();
+                replace(&path, b"edited", Some(&read), true)
+            });
+            let found = fs::read_to_string(&path).unwrap();
+            assert_eq!(found, "new", "{replaced:?} in round {round}");
+        }
     }
 }

@@ -67,6 +67,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_process_lacks_is_no_error_of_a_connection() {
+        for error in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::STALE, Errno::IO, Errno::AGAIN] {
+            assert!(!is_of_connection(error), "{error}");
+        }
+        for error in [Errno::CONNABORTED, Errno::INTR, Errno::PROTO, Errno::HOSTUNREACH, Errno::TIMEDOUT] {
+            assert!(is_of_connection(error), "{error}");
+        }
+    }
+
+    #[test]
     fn only_a_temporary_failure_is_tried_again_and_only_until_the_deadline() {
         for (patience, results, expected) in [
             (Duration::from_secs(3_600), vec![Ok(1)], Ok(1)),

@@ -79,10 +79,33 @@ fn a_refusal_says_whether_a_subscriber_does_not_read_and_wakes_once() {
         inbox.give_back(0, 0, is_stalled);
         assert_eq!((post(&inbox, b"2"), inbox.available()), (Err(expected), Err(expected)));
     }
+    // It is the same subscriber that has no room still.
+    inbox.give_back(0, 0, true);
     assert_eq!((wakes(&inbox), inbox.counters().queue.pipe_full), (1, 1));
     assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
     inbox.give_back(1, inbox.counters().queue.bytes, false);
     assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
+}
+
+#[test]
+fn the_first_close_decides_when_the_thread_is_to_have_ended() {
+    let (inbox, first) = (inbox(1, usize::MAX), Instant::now());
+    inbox.close(first);
+    inbox.close(first + Duration::from_secs(60));
+    assert_eq!(inbox.take(&mut VecDeque::new(), false).stop_at, Some(first));
+}
+
+#[test]
+fn the_memory_of_a_long_queue_is_given_back() {
+    let (inbox, mut batch) = (inbox(10 * KEPT_MESSAGES, usize::MAX), VecDeque::new());
+    (0..10 * KEPT_MESSAGES).for_each(|_| post(&inbox, b"").unwrap());
+    // The second swap gives the inbox its former buffer back.
+    for _ in 0..3 {
+        inbox.take(&mut batch, false);
+        inbox.give_back(batch.len() as u64, batch.drain(..).map(|message| message.weight_bytes()).sum(), false);
+    }
+    assert!(batch.capacity() <= 2 * KEPT_MESSAGES, "{}", batch.capacity());
+    assert!(inbox.lock().messages.capacity() <= 2 * KEPT_MESSAGES);
 }
 
 #[test]

@@ -247,6 +247,8 @@ fn entity_id_is_domain_and_device() {
         (r#""entity_id":".lamp""#, "`entity_id` must be `<domain>.<device_name>`"),
         (r#""entity_id":"cover.lamp""#, "`entity_id` must be of the same domain as `domain`"),
         (r#""entity_id":"Light.lamp""#, "`entity_id` must be of the same domain as `domain`"),
+        (r#""entity_id":"li.lamp""#, "`entity_id` must be of the same domain as `domain`"),
+        (r#""entity_id":"lights.lamp""#, "`entity_id` must be of the same domain as `domain`"),
     ] {
         let content = SERVICE_CALL.replace(r#""entity_id":"light.lamp""#, member);
         refuse(&call(&content), "/payload/content/service_data/entity_id", detail);

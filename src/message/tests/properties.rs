@@ -71,10 +71,11 @@ fn words() -> Vec<&'static str> {
 
 /// Messages of known topics, and documents that are nearly such messages.
 fn known() -> impl Strategy<Value = Value> {
-    let service_data = some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light."]))]);
+    let service_data =
+        some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light.", "li.lamp"]))]);
     let call = some(vec![
         ("type", one_of(&["call_service", "call_service", "get_states"])),
-        ("domain", one_of(&["light", "light", "cover", ""])),
+        ("domain", one_of(&["light", "light", "cover", "li", ""])),
         ("service", one_of(&["turn_on"])),
         ("service_data", service_data.boxed()),
     ]);

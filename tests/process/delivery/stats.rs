@@ -82,6 +82,17 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
 }
 
 #[test]
+fn bytes_that_a_client_takes_late_are_counted_once() {
+    let mut fixture = Fixture::start();
+    let mut client = Client::with_small_window(fixture.gateway.address());
+    let bytes_in = client.send_until_full(&fixture.request("{").bytes().repeat(1_000));
+    client.half_close();
+    let bytes_out = io::copy(client.stream(), &mut io::sink()).unwrap();
+    let stats = fixture.gateway.wait_count("bytes_out", bytes_out as usize);
+    assert_eq!(stats["bytes_in"], bytes_in, "{stats}");
+}
+
+#[test]
 fn refusals_are_counted_by_their_reason() {
     let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
     (0..3).for_each(|_| assert_eq!(gateway.post(message(0, 0, "").body()).status, 503));
