@@ -6,6 +6,18 @@ use std::fmt::{Debug, Display};
 /// The characters that are shown of each side.
 const SHOWN_CHARACTERS: usize = 200;
 
+/// Returns `what` with the elements that are missing and those that are too much, unless both have the same ones.
+pub(crate) fn difference<T: Ord + Debug>(
+    what: impl Display,
+    actual: impl IntoIterator<Item = T>,
+    expected: impl IntoIterator<Item = T>,
+) -> Option<String> {
+    let (actual, expected): (BTreeSet<T>, BTreeSet<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
+    let missing: Vec<_> = expected.difference(&actual).collect();
+    let excess: Vec<_> = actual.difference(&expected).collect();
+    (actual != expected).then(|| format!("{what}: missing {missing:?}, too much {excess:?}"))
+}
+
 /// Fails unless both have the same elements. Names those that are missing and those that are too much.
 #[track_caller]
 pub(crate) fn assert_same_set<T: Ord + Debug>(
@@ -13,10 +25,25 @@ pub(crate) fn assert_same_set<T: Ord + Debug>(
     actual: impl IntoIterator<Item = T>,
     expected: impl IntoIterator<Item = T>,
 ) {
-    let (actual, expected): (BTreeSet<T>, BTreeSet<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
-    let missing: Vec<_> = expected.difference(&actual).collect();
-    let excess: Vec<_> = actual.difference(&expected).collect();
-    assert!(missing.is_empty() && excess.is_empty(), "{what}: missing {missing:?}, too much {excess:?}");
+    if let Some(difference) = difference(what, actual, expected) {
+        panic!("{difference}");
+    }
+}
+
+/// Fails unless both have the same elements in the same order. Names those that are missing and those that are too much,
+/// otherwise the first one that stands elsewhere.
+#[track_caller]
+pub(crate) fn assert_same_order<T: Ord + Debug>(
+    what: impl Display,
+    actual: impl IntoIterator<Item = T>,
+    expected: impl IntoIterator<Item = T>,
+) {
+    let (actual, expected): (Vec<T>, Vec<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
+    assert_same_set(&what, &actual, &expected);
+    if let Some((found, wanted)) = actual.iter().zip(&expected).find(|(one, other)| one != other) {
+        panic!("{what}: {found:?} stands where {wanted:?} is to be");
+    }
+    assert_eq!(actual.len(), expected.len(), "{what}: the number of elements, as one stands there twice");
 }
 
 /// Fails unless both are equal. Shows how both are printed, from a little before the first difference on.

@@ -41,7 +41,7 @@ pub(crate) use rustix::process::Signal;
 pub(crate) use serde_json::Value;
 
 pub(crate) use self::answer::Answer;
-pub(crate) use self::compare::assert_same_set;
+pub(crate) use self::compare::{assert_same_order, assert_same_set};
 pub(crate) use self::fixture::Fixture;
 pub(crate) use self::gateway::{ANY_PORT, Builder, Gateway, count, is_event};
 pub(crate) use self::hanging_folder::HangingFolder;

@@ -187,7 +187,10 @@ impl Client {
     fn run_every_message(&self) {
         let page = Document::read("docs/clients.md");
         let (script, posted) = with_every_message(page.block(&format!("run: {}", self.name)), &page);
-        assert_eq!(posted.len(), messages::one_for_each_vocabulary().len());
+        let topics = posted.iter().map(|(topic, _)| topic.as_str());
+        let known = messages::one_for_each_vocabulary();
+        assert_same_set("docs/clients.md, topics of the messages", topics, known.iter().map(|message| message.topic));
+        assert_eq!(posted.len(), known.len(), "docs/clients.md, the number of messages");
         self.run_script(&page.path, &script, &posted);
     }
 

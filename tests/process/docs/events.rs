@@ -52,16 +52,16 @@ fn events_and_their_fields_are_those_of_the_table() {
     fields.get_mut("stopped").unwrap().insert("undelivered".into());
     fields.insert("subscriber".into(), SUBSCRIBER.map(Into::into).into());
     let described = described();
-    assert_same_set("events", described.keys(), fields.keys());
+    assert_same_set("docs/reference.md, events", described.keys(), fields.keys());
     for (event, fields) in &fields {
-        assert_same_set(format_args!("fields of {event}"), &described[event], fields);
+        assert_same_set(format_args!("docs/reference.md, fields of the event {event}"), &described[event], fields);
     }
     let reference = Document::read("docs/reference.md");
     let table = reference.table("events");
     for event in &seen {
         let row = table.iter().find(|row| row[0].trim_matches('`') == event["event"]).unwrap();
         for value in ["state", "io"].iter().filter_map(|field| event[field].as_str()) {
-            assert!(quoted(row[1]).any(|word| word == value), "{event}");
+            assert!(quoted(row[1]).any(|word| word == value), "docs/reference.md, events: no {value} of {event}");
         }
     }
 }
@@ -84,18 +84,18 @@ fn counters_are_those_of_the_table_and_of_its_example() {
         };
         if let Some(nested) = nested {
             let described: BTreeSet<&str> = quoted(row[1]).filter(|word| !word.starts_with("--")).collect();
-            assert_same_set(row[0], described, nested);
+            assert_same_set(format_args!("docs/reference.md, counters in {}", row[0]), described, nested);
         }
     }
     let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
     let mut counted = keys(&stats);
     counted.remove("event");
-    assert_same_set("counters", described, counted.iter().copied());
+    assert_same_set("docs/reference.md, counters", described, counted.iter().copied());
 
     let example: Value = serde_json::from_str(reference.block("example: stats")).unwrap();
     counted.remove("hub"); // the example has no embedded hub
     counted.insert("event");
-    assert_same_set("counters of the example", keys(&example), counted);
+    assert_same_set("docs/reference.md, counters of the example", keys(&example), counted);
 }
 
 fn described() -> Fields {

@@ -35,10 +35,12 @@ fn generated_parts_are_up_to_date() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         documents.iter().for_each(Document::write);
     }
-    for Document { path, text } in documents {
-        let is_up_to_date = Document::read(&path).text == text;
-        assert!(is_up_to_date, "{path} is out of date: run `UPDATE_DOCS=1 cargo test --test process generated`");
-    }
+    let is_old = |document: &&Document| Document::read(&document.path).text != document.text;
+    let old: Vec<_> = documents.iter().filter(is_old).map(|document| &document.path).collect();
+    assert!(
+        old.is_empty(),
+        "run `UPDATE_DOCS=1 cargo test --test process generated`, which writes these anew: {old:?}"
+    );
 }
 
 /// Returns the document with its generated parts, each given by its name, as they are to be.

@@ -12,6 +12,7 @@ use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use adapter_gateway::http::problem::Status;
 use adapter_gateway::message::MAX_DEPTH;
 use adapter_gateway::message::publish::Unavailable;
+use adapter_gateway::server::counters::Closed;
 use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::tls::session::HandshakeFailure;
@@ -20,6 +21,8 @@ use adapter_gateway::zmtp;
 use super::GATEWAY;
 use super::document::{Document, files_at, quoted, repository};
 use super::interface::Command;
+use super::messages;
+use crate::support::compare::difference;
 use crate::support::ladder::LADDER;
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::topics::TOPICS;
@@ -76,26 +79,41 @@ fn each_list_names_what_there_is() {
     let kinds = openapi.text.split("urn:adapter-gateway:problem:").skip(1);
     let kinds = kinds.filter_map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
     let statuses = || strings(Status::ALL.iter().map(|status| status.code()));
-    let refused = reference.table("counters").into_iter().find(|row| row[0] == "`refused`").unwrap();
+    let counter = |name| reference.table("counters").into_iter().find(|row| row[0] == name).unwrap()[1];
+    let (refused, closed) = (counter("`refused`"), counter("`closed`"));
+    let closed = quoted(closed).filter(|word| !word.starts_with("--"));
     let exits = Command::program().info.error_codes.iter().map(|error| error.code).chain([0]);
     let told_exits = reference.table("exit statuses").into_iter().map(|row| row[0]);
     let failures = HandshakeFailure::ALL.iter().map(|reason| reason.key());
     let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
     // The launcher sets these itself.
     let options = serve.options.iter().filter(|option| !["--watch-stdin", "--watch-parent"].contains(&option.name));
-    for (what, told, expected) in [
-        ("statuses", strings(reference.table("statuses").iter().map(|row| &row[0][..3])), statuses()),
-        ("statuses of the OpenAPI document", strings(codes), statuses()),
-        ("types of problems", strings(reference.words("statuses", 1)), problem_types()),
-        ("types of the OpenAPI document", strings(kinds.filter(|kind| !kind.is_empty())), problem_types()),
-        ("exit statuses", strings(told_exits), strings(exits)),
-        ("reasons of a 503", strings(quoted(refused[1])), unavailable()),
-        ("failed handshakes", strings(reference.words("failed handshakes", 0)), strings(failures)),
-        ("options of the Python package", options_of_the_python_package(), strings(options.map(|option| option.name))),
-        ("programs of tests/README.md", strings(tests.words("programs", 0)), test_programs()),
-    ] {
-        assert_same_set(what, told, expected);
-    }
+    let lists = [
+        (
+            "docs/reference.md, statuses",
+            strings(reference.table("statuses").iter().map(|row| &row[0][..3])),
+            statuses(),
+        ),
+        ("docs/openapi.yaml, statuses", strings(codes), statuses()),
+        ("docs/reference.md, types of problems", strings(reference.words("statuses", 1)), problem_types()),
+        ("docs/openapi.yaml, types of problems", strings(kinds.filter(|kind| !kind.is_empty())), problem_types()),
+        ("docs/reference.md, exit statuses", strings(told_exits), strings(exits)),
+        ("docs/reference.md, reasons of the counter `refused`", strings(quoted(refused)), unavailable()),
+        (
+            "docs/reference.md, reasons of the counter `closed`",
+            strings(closed),
+            strings(Closed::ALL.iter().map(|it| it.key())),
+        ),
+        ("docs/reference.md, failed handshakes", strings(reference.words("failed handshakes", 0)), strings(failures)),
+        (
+            "python/adapter_gateway/command.py, fields of GatewayOptions",
+            options_of_the_python_package(),
+            strings(options.map(|option| option.name)),
+        ),
+        ("tests/README.md, programs", strings(tests.words("programs", 0)), test_programs()),
+    ];
+    let differences: Vec<_> = lists.into_iter().filter_map(|(what, told, it)| difference(what, told, it)).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
@@ -110,16 +128,20 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
         };
         let mut described: Vec<String> = rows.iter().flat_map(|row| names(row[0])).collect();
         described.dedup();
-        let expected: Vec<&str> = options.iter().map(|option| option.name).collect();
-        assert_eq!(described, expected, "{command}: the options and their order");
+        let expected = options.iter().map(|option| option.name.to_owned());
+        assert_same_order(format_args!("docs/reference.md, options of {table}"), described, expected);
         let help = printed(GATEWAY, &format!("{command} --help"));
         for option in &options {
-            assert!(help.contains(&format!("\n  {} ", option.name)), "{help}");
+            assert!(help.contains(&format!("\n  {} ", option.name)), "{command} --help has no {}: {help}", option.name);
             let row = rows.iter().find(|row| names(row[0]).contains(&option.name.to_owned())).unwrap();
             // A default that is a value, and not a sentence, stands in the table as it is.
             let value = option.default().split(',').next().unwrap_or_default();
             let is_told = || row[1].split(['`', ' ', ',']).any(|word| word == value);
-            assert!(value.contains([' ', ';']) || value.is_empty() || is_told(), "{command} {}: {value}", option.name);
+            assert!(
+                value.contains([' ', ';']) || value.is_empty() || is_told(),
+                "docs/reference.md, options of {table}: {} has another default than {value}",
+                option.name
+            );
         }
         for (heading, first) in SERVE_GROUPS.iter().filter(|_| command == "serve") {
             assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
@@ -137,17 +159,24 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     let mut told = reference.words("statuses", 1);
     told.retain(|kind| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind));
     let ranked: Vec<_> = LADDER.iter().filter_map(|(_, _, kind)| *kind).collect();
-    assert_eq!(told, ranked);
+    assert_same_order("LADDER of tests/support/ladder.rs, beside docs/reference.md", ranked.iter().copied(), told);
 
     let outcomes: String = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.outcome).collect();
     let words: BTreeSet<&str> = outcomes.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
     let is_untested = |kind: &String| !words.contains(kind.as_str()) && !ranked.contains(&kind.as_str());
-    assert_same_set("untested types of problems", problem_types().into_iter().filter(is_untested), ["timeout".into()]);
+    let what = "types of problems in no file of tests/data, and in no rank of tests/support/ladder.rs";
+    assert_same_set(what, problem_types().into_iter().filter(is_untested), ["timeout".into()]);
 
     let requests = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.bytes);
     let requests = String::from_utf8_lossy(&requests.collect::<Vec<_>>().concat()).into_owned();
+    let known = messages::topics().into_iter().map(|topic| topic.name);
+    assert_same_order("tests/data/topics.txt, beside src/message/topics.rs", TOPICS.iter().map(|row| row.topic), known);
     for row in TOPICS.iter() {
-        assert!(requests.contains(&format!("\"{}\"", row.topic)), "no request file has {}", row.topic);
+        assert!(
+            requests.contains(&format!("\"{}\"", row.topic)),
+            "no file of tests/data/accept or reject has the topic {}",
+            row.topic
+        );
     }
 
     // The OpenAPI document has the order of the checks.
@@ -159,7 +188,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     // These are no checks: they accept, or they end a wait.
     expected.retain(|status| ![200, 204, 408].contains(status));
     expected.dedup();
-    assert_eq!(told, expected);
+    assert_same_order("docs/openapi.yaml, the order of the checks", told, expected);
 }
 
 /// Returns a number with its unit as the documents write it.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::document::{Document, files_at, quoted, repository};
+use crate::support::assert_same_order;
 
 /// Where a file that names an example of a change must stand in the table of changes.
 const SEARCHED: [&str; 7] = [
@@ -17,14 +18,15 @@ const SEARCHED: [&str; 7] = [
     "tests/support",
 ];
 
-/// Fails unless all that a cell names exists: files and folders below `root`, and behind a file what it defines.
-/// Returns the number of these definitions.
-fn assert_exists(root: &str, cell: &str) -> usize {
+/// Fails unless all that a cell of this page names exists: files and folders below `root`, and behind a file what it
+/// defines. Returns the number of these definitions.
+fn assert_exists(page: &Document, root: &str, cell: &str) -> usize {
+    let missing = |name: &str| format!("{} names {name}, which does not exist, in the cell: {cell}", page.path);
     let (mut words, mut definitions) = (Vec::new(), 0);
     for name in quoted(cell) {
         let path = repository(&format!("{root}{name}"));
         if name.contains(['/', '.']) {
-            assert!(path.exists(), "there is no {name}");
+            assert!(path.exists(), "{}", missing(name));
             let code = fs::read_to_string(path).unwrap_or_default().replace("->", "");
             let parts = code.split(|c: char| !c.is_alphanumeric() && !"_>".contains(c));
             words = parts.filter(|part| !part.is_empty()).map(str::to_owned).collect();
@@ -32,7 +34,7 @@ fn assert_exists(root: &str, cell: &str) -> usize {
             // The type of a function stands behind `struct`, or behind `impl` with what it is generic over.
             let defines = |before: &str| matches!(before, "fn" | "struct" | "impl" | "for") || before.ends_with('>');
             let is_there = |word| words.windows(2).any(|pair| pair[1] == word && defines(&pair[0]));
-            assert!(name.split("::").all(is_there), "there is no {name}");
+            assert!(name.split("::").all(is_there), "{}", missing(name));
             definitions += 1;
         }
     }
@@ -45,13 +47,13 @@ fn the_table_of_changes_names_every_file_of_its_examples_and_the_way_of_a_messag
     let mut examples = 0;
     for row in design.table("changes") {
         let cells = row[1..].concat();
-        assert_exists("", &cells);
+        assert_exists(&design, "", &cells);
         let Some(example) = quoted(row[0]).next() else { continue };
         examples += 1;
         let files: Vec<_> = SEARCHED.iter().flat_map(|path| files_with(&plain(example), path)).collect();
         let is_named = |file: &&String| quoted(&cells).any(|name| Path::new(file).starts_with(name));
         let missing: Vec<_> = files.iter().filter(|file| !is_named(file)).collect();
-        assert!(missing.is_empty(), "{}: {missing:?} are not named", row[0]);
+        assert!(missing.is_empty(), "docs/design.md, the row of {}, does not name {missing:?}", row[0]);
         assert!(files.len() > 1, "{example} stands nowhere");
     }
     assert_eq!(examples, 4);
@@ -60,7 +62,7 @@ fn the_table_of_changes_names_every_file_of_its_examples_and_the_way_of_a_messag
     assert!(way.len() > 10);
     let files: BTreeSet<_> = design.words("way", 1).into_iter().filter(|name| name.ends_with(".rs")).collect();
     assert!(files.len() <= 25, "the way of a message has {} files", files.len());
-    way.iter().chain(&design.table("byways")).for_each(|row| _ = assert_exists("src/", row[1]));
+    way.iter().chain(&design.table("byways")).for_each(|row| _ = assert_exists(&design, "src/", row[1]));
 }
 
 /// Returns the headings of the sections with a table after this mark, and the first cell of each row of each table.
@@ -74,11 +76,15 @@ fn cases<'d>(page: &'d Document, mark: &str) -> Vec<(&'d str, Vec<&'d str>)> {
 #[test]
 fn every_row_of_the_page_of_security_has_tests_that_exist() {
     let [page, tests] = ["docs/security.md", "tests/security.md"].map(Document::read);
-    assert_eq!(cases(&page, "rows"), cases(&tests, "tests"));
+    let lines = |page, mark| {
+        let sections = cases(page, mark).into_iter();
+        sections.flat_map(|(heading, rows)| rows.into_iter().map(move |row| [heading, row])).collect::<Vec<_>>()
+    };
+    assert_same_order("tests/security.md, beside docs/security.md", lines(&tests, "tests"), lines(&page, "rows"));
     let rows = tests.tables("tests").concat();
     assert!(rows.len() > 25, "{} rows", rows.len());
     for row in rows {
-        assert!(assert_exists("", row[1]) > 0, "no test for {}", row[0]);
+        assert!(assert_exists(&tests, "", row[1]) > 0, "no test for {}", row[0]);
     }
 }
 
