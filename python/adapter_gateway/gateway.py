@@ -197,11 +197,13 @@ class GatewayBase:
         def check() -> None:
             if self._whole.is_given_up or attempt.is_given_up:
                 raise GatewayError("the gateway was asked to stop")
+            if process.status is not None:
+                raise process.ended()
 
         def has_started() -> bool:
             check()
             may_be_off = self._until == "started" and not (old and old.listeners)
-            if not may_be_off and process.status is None:
+            if not may_be_off:
                 process.check_enabled()
             return process.has_reached(self._until)
 
@@ -256,42 +258,49 @@ class GatewayBase:
             self._deliveries.changed.notify_all()
 
     def _take_end(self, ended: GatewayProcess) -> None:
-        """Tells of the end of a process, if nobody asked for it, and starts another one in its place with `restart`."""
-        with self._turn:
-            # A start that fails is told by its error.
-            counts = self._process is ended
-        error: Exception = ended.ended()
-        if time.monotonic() - ended.started_at >= _STABLE_S:
-            self._pause_s = _FIRST_PAUSE_S
-        while counts and (ended.status != 0 or ended.failure) and not self._whole.is_given_up:
-            reason, *_ = str(error).splitlines()
-            pause_s = self._pause_s if self._restart else None
-            status = getattr(error, "status", None)
-            # Who follows only what is ready learns of it too.
-            ended.reason = reason
-            self._take(ended, {"event": "not-ready", "reason": reason})
-            self._take(ended, {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
-            if pause_s is None:
-                break
-            self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
-            self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
+        """Tells of the end of a process. If nobody asked for it, starts another one in its place with `restart`."""
+        with self._deliveries.changed:
+            # Whoever sees the status can also wait for the calls that tell of it.
+            ended.finish()
+            if self._process is not ended:
+                # A start that fails is told by its error.
+                return
+            if time.monotonic() - ended.started_at >= _STABLE_S:
+                self._pause_s = _FIRST_PAUSE_S
+            was_asked = self._whole.is_given_up or (ended.status == 0 and not ended.failure)
+            pause_s = None if was_asked else self._tell_loss(ended, ended.ended())
+            self._tell_state()
+        while pause_s is not None:
             with self._deliveries.changed:
                 self._deliveries.changed.wait_for(lambda: self._whole.is_given_up, pause_s)
-            with self._turn:
+            with self._turn, self._deliveries.changed:
+                if self._whole.is_given_up or self._process is not ended:
+                    break
                 try:
-                    if not self._whole.is_given_up:
-                        # Its events count from the first one on.
-                        with self._deliveries.changed:
-                            self._put(self._spawned())
-                        counts = False
-                except Exception as failure:
-                    error = failure
-        if counts:
-            with self._deliveries.changed:
+                    # Its events count from the first one on.
+                    self._put(self._spawned())
+                    pause_s = None
+                except Exception as error:
+                    pause_s = self._tell_loss(ended, error)
+        with self._turn, self._deliveries.changed:
+            if self._process is ended:
                 self._has_ended = True
-                self._tell_state()
                 self._deliveries.changed.notify_all()
-            self._end()
+                self._end()
+
+    def _tell_loss(self, ended: GatewayProcess, error: Exception) -> Optional[float]:
+        """Tells why no gateway runs. Returns the seconds until the next attempt to start one, if there is one."""
+        reason, *_ = str(error).splitlines()
+        pause_s = self._pause_s if self._restart else None
+        status = getattr(error, "status", None)
+        # Who follows only what is ready learns of it too.
+        ended.reason = reason
+        self._take(ended, {"event": "not-ready", "reason": reason})
+        self._take(ended, {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
+        if pause_s is not None:
+            self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
+            self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
+        return pause_s
 
     def _end(self) -> None:
         self._deliveries.call(None)

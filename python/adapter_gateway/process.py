@@ -140,7 +140,8 @@ class GatewayProcess:
         on_end: Callable[[GatewayProcess], None],
     ) -> None:
         """Starts the process, which inherits the sockets that it is to listen on. `on_event` gets each event, with the
-        lock held; `on_log`, a function of the user, each line of the log. The thread that reads calls `on_end` last."""
+        lock held; `on_log`, a function of the user, each line of the log. The thread that reads calls `on_end` last,
+        which calls `finish`."""
         self._deliveries = deliveries
         self._on_event = on_event
         self._on_log = on_log
@@ -274,7 +275,6 @@ class GatewayProcess:
                 # Nobody takes what the process writes any more.
                 self.failure = f"it could not be followed: {error!r}"
                 self.let_go()
-        self._finish()
         self._on_end(self)
 
     def _follow(self) -> None:
@@ -320,22 +320,22 @@ class GatewayProcess:
                 if rest:
                     take(rest)
 
-    def _finish(self) -> None:
-        with self._deliveries.changed:
-            if self._popen.returncode is None:
-                # SIGCHLD is ignored, or others wait for all children. What the process told last says it too.
-                told = self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
-                self._popen.returncode = 0 if "stopped" in self.last else told
-            self.status = self._popen.returncode
-            self.is_ready = False
-            self.reason = self.reason or "the gateway has ended"
-            self.listeners = []
-            with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
-                for stream in (self._stdin, *self._streams):
-                    closing.callback(stream.close)
-                if self._pidfd is not None:
-                    closing.callback(os.close, self._pidfd)
-            self._deliveries.changed.notify_all()
+    def finish(self) -> None:
+        """Makes the end of the process known. Call it with the lock held, and at the same time tell what depends on it."""
+        if self._popen.returncode is None:
+            # SIGCHLD is ignored, or others wait for all children. What the process told last says it too.
+            told = self.last.get("failed", {}).get("status", _UNKNOWN_STATUS)
+            self._popen.returncode = 0 if "stopped" in self.last else told
+        self.status = self._popen.returncode
+        self.is_ready = False
+        self.reason = self.reason or "the gateway has ended"
+        self.listeners = []
+        with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+            for stream in (self._stdin, *self._streams):
+                closing.callback(stream.close)
+            if self._pidfd is not None:
+                closing.callback(os.close, self._pidfd)
+        self._deliveries.changed.notify_all()
 
     def _take_event(self, line: bytes) -> None:
         try:

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -122,6 +123,46 @@ def test_a_gateway_that_is_killed_at_its_stop_is_told(kind, options, monkeypatch
     wait_for(lambda: not states[-1].is_on)
     lost = [event["reason"] for event in events if event["event"] == "not-ready"]
     assert lost == [states[-1].reason] and lost[0].startswith("the gateway was killed, since it did not stop within")
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the thread that reads take its time when a process has ended."""
+    take_end = adapter_gateway.gateway.GatewayBase._take_end
+
+    def late(gateway: Any, ended: Any) -> None:
+        time.sleep(0.2)
+        take_end(gateway, ended)
+
+    monkeypatch.setattr("adapter_gateway.gateway.GatewayBase._take_end", late)
+
+
+@both
+def test_a_stop_returns_when_the_last_state_was_told(kind, options, fake, late):
+    fake()
+    states: list[State] = []
+    with kind(on_state=states.append, **options):
+        assert states[-1] == ON
+    assert states[states.index(ON) + 1 :] == [State(False, "the gateway has ended")]
+
+
+@both
+@pytest.mark.parametrize("restart", [False, True])
+def test_who_knows_of_a_crash_was_told_of_it(kind, options, fake, late, restart, monkeypatch):
+    """A stop right behind it hides nothing."""
+    fake()
+    events: list[dict[str, Any]] = []
+    states: list[State] = []
+    monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", TIMEOUT_S)
+    gateway = kind(restart=restart, on_event=events.append, on_state=states.append, **options)
+    gateway.start()
+    os.killpg(gateway.pid, signal.SIGKILL)
+    wait_for(lambda: gateway.status is not None)
+    with pytest.raises(GatewayEndedError, match="signal 9"):
+        gateway.stop()
+    reason = "the gateway was ended by signal 9"
+    assert [event["event"] for event in events[-2:]] == ["not-ready", "ended"] and events[-1]["reason"] == reason
+    assert states[states.index(ON) + 1 :] == [State(False, reason)]
 
 
 def test_a_replacement_that_is_cancelled_leaves_a_gateway(options, tmp_path, listener):
