@@ -87,15 +87,13 @@ class _Sending:
         self._yielding = 0
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
-        tasks: list[asyncio.Task[None]] = []
         # They belong to the loop that runs when they are made (Python 3.9). The caller and each task wait for one.
         self._news, self._room, self._change = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        await self._work.begin(wait)
+        tasks = feeding, working = [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
         try:
-            await self._work.begin(wait)
-            tasks += [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
             for task in tasks:
                 task.add_done_callback(lambda _: self._news.set())
-            feeding, working = tasks
             while True:
                 ready = self._pipeline.outcomes()
                 self._yielding = len(ready)
@@ -117,8 +115,7 @@ class _Sending:
         finally:
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
+            await asyncio.wait(tasks)
 
     async def _feed(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> None:
         if isinstance(messages, AsyncIterable):

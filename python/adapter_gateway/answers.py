@@ -79,8 +79,7 @@ class AnswerReader:
 
     def receive(self, data: bytes) -> list[tuple[Answer, int]]:
         """Returns the answers that this completes, in order, and how often each came. Raises `MalformedAnswer`."""
-        if self._held:
-            data = self._held + data
+        data = self._held + data
         found: list[tuple[Answer, int]] = []
         end: int | None = 0
         while end is not None:

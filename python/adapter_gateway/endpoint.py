@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 import json.encoder
 import os
 import re
@@ -36,12 +35,10 @@ def _plain(value: object) -> dict[Any, Any]:
 
 
 # `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the fastest form to make.
-_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
-
 # `JSONEncoder.encode` makes this anew for each call, which takes as long as the encoding. Without a dictionary of what it
 # is inside of, it keeps no state, and threads can share it; a circle then ends as too deep a nesting.
-_maker: Any = getattr(json.encoder, "c_make_encoder", None) or (lambda *_: lambda value, _: (_encoder.encode(value),))
-_pieces = _maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+_encoder: Any = json.encoder
+_pieces = _encoder.c_make_encoder(None, _plain, _encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
 
 
 @functools.lru_cache(maxsize=64, typed=True)

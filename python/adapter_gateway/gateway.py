@@ -194,14 +194,11 @@ class GatewayBase:
         """Starts a process, and makes it the one that counts when it is where `until` says, unless this was given up."""
         old, process = self._process, self._spawned()
 
-        def check() -> None:
+        def has_started() -> bool:
             if self._whole.is_given_up or attempt.is_given_up:
                 raise GatewayError("the gateway was asked to stop")
             if process.status is not None:
                 raise process.ended()
-
-        def has_started() -> bool:
-            check()
             may_be_off = self._until == "started" and not (old and old.listeners)
             if not may_be_off:
                 process.check_enabled()
@@ -211,7 +208,8 @@ class GatewayBase:
             self._wait_for(f"`{self._until}`", has_started, self._start_timeout_s, process)
             self._deliveries.settle()
             with self._deliveries.changed:
-                check()
+                # It may have ended meanwhile.
+                has_started()
                 self._put(process)
         except BaseException as error:
             with self._deliveries.changed:

@@ -32,9 +32,8 @@ class Entry(Outcome):
     __slots__ = ("content", "end", "is_done")
 
     def __init__(self, message: Message, content: bytes) -> None:
-        self.message = message
-        #: While it is to be sent again, the last refusal.
-        self.error = None
+        # While it is to be sent again, the error is the last refusal.
+        super().__init__(message, None)
         self.content = content
         #: Where the request ends, in bytes since the start of its connection.
         self.end = 0
@@ -137,7 +136,7 @@ class Pipeline:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._sent or self._unsent or self._again)
+        return bool(self._sent) or self.has_unsent
 
     def may_connect(self, now: float) -> bool:
         """Returns whether to connect now. Raises `NotSentError` after the time to try."""

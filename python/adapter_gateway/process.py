@@ -153,8 +153,7 @@ class GatewayProcess:
         self.failure: Optional[str] = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
         self.last: dict[str, Event] = {}
-        #: Whether the settings do not switch the gateway on, and why no message is taken, as far as it was told.
-        self._is_disabled = False
+        #: Why no message is taken, as far as it was told.
         self.reason: Optional[str] = None
         #: A descriptor that tells of the end of the process, and means no other one, where the system has such (Linux 5.3).
         self._pidfd: Optional[int] = None
@@ -190,7 +189,7 @@ class GatewayProcess:
             raise ValueError(f"{until!r} is none of {', '.join(get_args(Until))}")
         if until == "ready":
             return self.is_ready
-        return self.status is None and (bool(self.listeners) or (until == "started" and self._is_disabled))
+        return self.status is None and (bool(self.listeners) or (until == "started" and "disabled" in self.last))
 
     @property
     def state(self) -> State:
@@ -237,7 +236,7 @@ class GatewayProcess:
 
     def check_enabled(self) -> None:
         """Raises `GatewayDisabledError` if the settings do not switch the gateway on."""
-        if self._is_disabled:
+        if "disabled" in self.last and not self.listeners:
             raise GatewayDisabledError("the gateway is disabled", self.reason, self.log)
 
     def ended(self) -> GatewayEndedError:
@@ -350,14 +349,13 @@ class GatewayProcess:
         name = event["event"]
         if name == "listening":
             self.listeners.append(event)
-            self._is_disabled = False
             if self.last.get("bus", {}).get("reason"):
                 # It is the hub that is missing now.
                 self.reason = None
         elif name in ("ready", "not-ready", "disabled"):
             self.is_ready, self.reason = name == "ready", event.get("reason")
             if name == "disabled":
-                self.listeners, self._is_disabled = [], True
+                self.listeners = []
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
             self._deliveries.call(_log.warning, what, event["undelivered"])

@@ -110,7 +110,27 @@ class GatewayForTests:
     def messages(self, topic: str = "", timeout_s: float = 5.0) -> Iterator[tuple[str, Any]]:
         """Returns an iterator over all messages since the start whose topic begins with this one, as topic and payload.
         If the next one does not come within this time, it raises `GatewayTimeoutError`, and can be asked again."""
-        return _Messages(self, topic, timeout_s)
+        position = others = 0
+
+        def has_more() -> bool:
+            return len(self._received) > position
+
+        def received() -> tuple[str, Any]:
+            nonlocal position, others
+            end = time.monotonic() + timeout_s
+            with self._changed:
+                while self._changed.wait_for(has_more, end - time.monotonic()):
+                    name, _, payload = self._received[position].partition("\t")
+                    position += 1
+                    name = _ESCAPE.sub(_unescaped, name)
+                    if name.startswith(topic):
+                        return name, json.loads(payload)
+                    others += 1
+            what = f"a message whose topic begins with {topic!r}" if topic else "a message"
+            raise self._late(what, timeout_s, f"messages with other topics: {others}" if others else None)
+
+        # A generator would end with its first error.
+        return iter(received, None)
 
     def wait_for_subscriptions(self, count: int, timeout_s: float = 5.0) -> None:
         """Waits until the hub has this many topics that subscribers of the test's own have subscribed to, so that they
@@ -121,10 +141,6 @@ class GatewayForTests:
             if time.monotonic() > end:
                 raise self._late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
             time.sleep(_POLL_S)
-
-    def _has_received(self, count: int, end: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: len(self._received) >= count, end - time.monotonic())
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
@@ -164,30 +180,6 @@ class GatewayForTests:
 
     def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])
-
-
-class _Messages:
-    """An iterator, and not a generator, which would end with its first error."""
-
-    def __init__(self, gateway: GatewayForTests, topic: str, timeout_s: float) -> None:
-        self._gateway, self._topic, self._timeout_s = gateway, topic, timeout_s
-        self._position = self._others = 0
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return self
-
-    def __next__(self) -> tuple[str, Any]:
-        end = time.monotonic() + self._timeout_s
-        while self._gateway._has_received(self._position + 1, end):
-            name, _, payload = self._gateway._received[self._position].partition("\t")
-            self._position += 1
-            name = _ESCAPE.sub(_unescaped, name)
-            if name.startswith(self._topic):
-                return name, json.loads(payload)
-            self._others += 1
-        what = f"a message whose topic begins with {self._topic!r}" if self._topic else "a message"
-        others = f"messages with other topics: {self._others}" if self._others else None
-        raise self._gateway._late(what, self._timeout_s, others)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
