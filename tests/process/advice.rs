@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::support::permissions::NOBODY;
-use crate::support::process::{after, binary, can_mount, copy_binary, unshared};
+use crate::support::process::{after, binary, can_mount, can_unshare, copy_binary, unshared};
 use crate::support::*;
 
 /// The home of an ordinary user, with settings and the program, which that user may have no permission for elsewhere.
@@ -123,7 +123,7 @@ fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_op
 
 #[test]
 fn a_port_of_root_is_to_be_permitted_or_another_one_used() {
-    if !is_root() {
+    if !is_root() || !can_unshare("--net") {
         return;
     }
     let home = Home::new();
@@ -178,6 +178,9 @@ fn a_clock_that_is_wrong_is_named_with_its_date() {
 /// A program that `sudo` runs has the home of root.
 #[test]
 fn settings_of_root_that_sudo_has_the_program_look_for_are_no_file_to_enable() {
+    if !can_unshare("--user --map-root-user") {
+        return skip("nobody can be root here: this needs `unshare`");
+    }
     let home = tempfile::tempdir().unwrap();
     let run_by_sudo = |arguments: &[&str], status| {
         let mut command = binary();

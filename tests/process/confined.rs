@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, kill_process};
 
 use crate::settings::status_with;
-use crate::support::process::{Refusal, can_mount, unshared};
+use crate::support::process::{Refusal, can_mount, can_unshare, unshared};
 use crate::support::*;
 
 /// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
@@ -122,6 +122,9 @@ fn a_memlock_limit_of_zero_does_not_prevent_serving() {
 
 #[test]
 fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_says_how() {
+    if !can_unshare("--user --map-root-user") {
+        return skip("the number of watches cannot be limited here: this needs `unshare`");
+    }
     let script = unshared("", "echo 0 > /proc/sys/user/max_inotify_instances");
     let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(&script).start();
     gateway.wait_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));

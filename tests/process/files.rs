@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::settings::status_with;
-use crate::support::process::unshared;
+use crate::support::process::{can_mount, unshared};
 use crate::support::usage::{threads, voluntary_switches};
 use crate::support::*;
 
@@ -280,6 +280,9 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
     for is_mounted in [false, true] {
         let settings = SettingsFile::absent();
         fs::write(&other, enabled(&token("of-the-test"))).unwrap();
+        if is_mounted && !can_mount() {
+            return skip("no file can be mounted here: this needs `unshare`");
+        }
         let script = if is_mounted {
             fs::write(settings.path(), "").unwrap();
             unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.path().display()))
@@ -301,6 +304,9 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
 
 #[test]
 fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
+    if !can_mount() {
+        return skip("no folder can be mounted here: this needs `unshare`");
+    }
     let mut gateway = Gateway::serve().listen(free_address()).after(&unshared("--mount", "true")).start();
     let path = gateway.settings.path().to_owned();
     let folder = path.parent().unwrap().display();

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::geteuid;
 
 use super::gateway::Builder;
+use super::process::can_unshare;
 
 /// The node of the file. That of the folder is 1.
 const FILE: u64 = 2;
@@ -44,8 +45,8 @@ pub(crate) struct HangingFolder {
 impl HangingFolder {
     /// Makes the folder with a settings file of this text. `None` where that is not possible.
     pub(crate) fn with(text: &str) -> Option<Self> {
-        let device =
-            OpenOptions::new().read(true).write(true).open("/dev/fuse").ok().filter(|_| geteuid().is_root())?;
+        let is_possible = geteuid().is_root() && can_unshare("--mount");
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").ok().filter(|_| is_possible)?;
         let content = Arc::<(Mutex<Content>, Condvar)>::default();
         let folder = Self { device: device.try_clone().unwrap(), content: Arc::clone(&content) };
         folder.write(text);

@@ -113,6 +113,11 @@ pub(crate) fn succeeds(words: &[impl AsRef<str>]) -> bool {
     command(words).output().is_ok_and(|output| output.status.success())
 }
 
+/// Returns whether a process may have namespaces of its own, of these options of `unshare`.
+pub(crate) fn can_unshare(namespaces: &str) -> bool {
+    succeeds(&format!("unshare {namespaces} true").split_whitespace().collect::<Vec<_>>())
+}
+
 /// Returns whether a process may have mounts of its own.
 pub(crate) fn can_mount() -> bool {
     succeeds(&["unshare", "--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"])
