@@ -326,7 +326,9 @@ class GatewayBase:
             self._held.append(event)
         elif process in (self._process, self._starting):
             self._deliveries.call(self._deliver, self._on_event, event)
-            self._tell_state()
+            # `ready` follows a hub that is connected.
+            if event.get("state") != "connected":
+                self._tell_state()
 
     def _tell_state(self) -> None:
         with self._deliveries.changed:

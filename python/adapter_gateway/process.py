@@ -38,6 +38,8 @@ LOG_LINES = 20
 #: The bytes of one read, which empties a pipe whatever its size: this is the most that Linux gives without privileges.
 _READ_BYTES = 1024 * 1024
 _INHERITED = "--listen=fd:"
+#: The reason of `not-ready` where no hub is there.
+_NO_BUS = "the bus is not connected"
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
 #: The level that a line of the log begins with, behind the time of `--log-time`.
@@ -196,7 +198,8 @@ class GatewayProcess:
         if self.is_ready:
             return State(True, None)
         bus = self.last.get("bus", {})
-        if self.reason is None and bus.get("reason"):
+        # What the bus tells says more.
+        if self.reason in (None, _NO_BUS) and bus.get("reason"):
             cure = "start the adapter, or run a hub here with `hub=True`"
             return State(False, f"no hub at {bus['endpoint']}: {bus['reason']}; {cure}")
         return State(False, self.reason or "the gateway is starting")

@@ -81,12 +81,29 @@ def test_a_taken_port_is_told_once(options, settings):
             assert states[-1] == ON
 
 
-def test_a_hub_that_is_missing_is_the_reason(options, tmp_path):
+def test_a_hub_that_is_missing_or_ends_is_the_reason(options, settings, tmp_path):
     del options["bind"]
-    with Gateway(until="listening", connect=f"ipc://{tmp_path}/nobody", **options) as gateway:
-        wait_for(lambda: "no hub at ipc://" in (gateway.state.reason or ""))
-        assert gateway.state.reason.endswith("start the adapter, or run a hub here with `hub=True`")
-        assert not gateway.is_ready
+    publishers, subscribers = (f"ipc://{tmp_path}/{side}" for side in ("publishers", "subscribers"))
+    hub = Gateway(
+        settings="/nonexistent", hub=True, hub_publishers=publishers, hub_subscribers=subscribers, until="started"
+    )
+    states: list[State] = []
+
+    def is_missing() -> bool:
+        is_on, reason = gateway.state
+        beginning, end = f"no hub at {publishers}: ", "; start the adapter, or run a hub here with `hub=True`"
+        return not is_on and (reason or "").startswith(beginning) and (reason or "").endswith(end)
+
+    with Gateway(until="listening", connect=publishers, on_state=states.append, **options) as gateway:
+        wait_for(is_missing)
+        settings.write_text("")
+        wait_for(lambda: "OPEN_REST_API is not set to True" in (gateway.state.reason or ""))
+        settings.write_text(ENABLED)
+        wait_for(is_missing)
+        with hub:
+            wait_for(lambda: gateway.is_ready)
+        wait_for(is_missing)
+    assert not any(state.reason == "the bus is not connected" for state in states)
 
 
 @both
