@@ -88,6 +88,8 @@ class GatewayBase:
         self._told = self.state
         #: Given up when the gateway is asked to stop, and each attempt with it.
         self._whole = Attempt()
+        #: The event of the end of the process, while another one is to take its place.
+        self._loss: Optional[Event] = None
         #: Whether the process has ended, and no other one takes its place.
         self._has_ended = False
         #: Held by one start, replacement or stop at a time. A signal handler may stop what its thread has begun.
@@ -237,6 +239,10 @@ class GatewayBase:
         """Ends an attempt to start a process, or with `_whole` all of them. Who waits for it is told."""
         with self._deliveries.changed:
             attempt.is_given_up = True
+            if attempt is self._whole and self._loss is not None and self._process is not None:
+                # No other process follows.
+                self._take(self._process, {**self._loss, "restart_s": None})
+                self._loss = None
             self._deliveries.changed.notify_all()
 
     def _spawned(self) -> GatewayProcess:
@@ -249,7 +255,7 @@ class GatewayBase:
     def _put(self, process: GatewayProcess) -> None:
         """Makes this process the one that counts."""
         with self._deliveries.changed:
-            self._process, self._starting = process, None
+            self._process, self._starting, self._loss = process, None, None
             for event in self._held:
                 self._deliveries.call(self._deliver, self._on_event, event)
             self._tell_state()
@@ -294,8 +300,10 @@ class GatewayBase:
         # Who follows only what is ready learns of it too.
         ended.reason = reason
         self._take(ended, {"event": "not-ready", "reason": reason})
-        self._take(ended, {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s})
+        told = {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s}
+        self._take(ended, told)
         if pause_s is not None:
+            self._loss = told
             self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
             self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
         return pause_s

@@ -178,7 +178,10 @@ def test_who_knows_of_a_crash_was_told_of_it(kind, options, fake, late, restart,
     with pytest.raises(GatewayEndedError, match="signal 9"):
         gateway.stop()
     reason = "the gateway was ended by signal 9"
-    assert [event["event"] for event in events[-2:]] == ["not-ready", "ended"] and events[-1]["reason"] == reason
+    told = [(event["event"], event["reason"], event.get("restart_s")) for event in events if event.get("reason")]
+    ends = [("ended", reason, TIMEOUT_S), ("ended", reason, None)]
+    assert told[-2 - restart :] == [("not-ready", reason, None), *ends[not restart :]]
+    assert events[-1]["event"] == "ended"
     assert states[states.index(ON) + 1 :] == [State(False, reason)]
 
 
