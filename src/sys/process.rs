@@ -26,7 +26,7 @@ const FREED_BYTES: c_int = 64 * 1024 * 1024;
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
 /// Bytes of freed memory from which a return is worth its cost.
-const RETURNED_BYTES: usize = 16 * 1024 * 1024;
+const RETURNED_BYTES: usize = 4 * 1024 * 1024;
 
 /// The least time between two returns, and two questions to the allocator. Each takes some milliseconds, and to get the
 /// memory again takes more. With the time between two looks at the settings, it is 30 s.
