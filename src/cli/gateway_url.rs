@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::listen_address::TcpAddress;
 
-/// `https://localhost:12358`: an origin, perhaps with a path. A fault does not show the URL, which may hold a token, so
-/// it is no value that the parser of the arguments parses.
+/// `https://localhost:12358`: an origin, perhaps with a path. The parser of the arguments shows each value that it
+/// refuses, and this one may hold a token. So whoever uses the URL parses it, and no fault shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayUrl {
     /// Where to connect.

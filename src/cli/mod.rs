@@ -1,5 +1,6 @@
 //! The command line: from its words to a command, or to the text of the help or of a usage error. `arguments` has the
-//! options of each command, `values`, `listen_address` and `gateway_url` turn the word behind an option into its value.
+//! options of each command, and `values`, `listen_address` and `gateway_url` turn the word behind an option into its
+//! value.
 
 mod arguments;
 mod gateway_url;

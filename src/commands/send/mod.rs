@@ -150,6 +150,7 @@ impl Sender {
     fn wait(&mut self) -> Result<bool, Failure> {
         loop {
             self.take_lines();
+            // One that the gateway has ended is closed at once, and no line is written to it.
             self.connection.take_if(|connection| !connection.is_idle());
             let pause = self.resume_at.saturating_duration_since(Instant::now());
             let lines = self.input.as_mut().filter(|lines| self.takes && !lines.has_ended);
