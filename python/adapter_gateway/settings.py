@@ -25,8 +25,6 @@ _PASSING = (errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 _PASSING_S = 1.0
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
-#: What a name is bound to: an expression, or `None` if only execution would tell.
-_Value = Optional[ast.expr]
 
 
 def default_path() -> pathlib.Path:
@@ -46,20 +44,17 @@ def is_enabled(settings: Optional[Path] = None) -> bool:
     """Returns whether the settings switch the gateway on, such as the first state of a check box. Raises
     `SettingsError` for a file that cannot be understood. Without a file, the gateway is off."""
     file = settings or default_path()
-    bindings = _read(file) if os.path.exists(file) else {}
-    # The program refuses a token of another type even while the settings switch it off.
-    token = _token(file, bindings)
-    return _literal(file, bindings, "OPEN_REST_API") is True and token != ""
+    is_open, token = _read(file, False) if os.path.exists(file) else (False, "")
+    return is_open and token != ""
 
 
 def read_token(settings: Optional[Path] = None) -> str:
     """Returns the token of the settings, unless they switch the gateway off. Raises `SettingsError`. A file with the
     token alone is enough for a client, which may be on another machine than the gateway."""
     file = settings or default_path()
-    bindings = _read(file)
-    if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
+    is_open, token = _read(file, True)
+    if not is_open:
         raise _off(file, "OPEN_REST_API is not set to True, so the gateway does not listen", elsewhere="")
-    token = _token(file, bindings)
     if not token:
         raise _off(file, "TOKEN is not set, or empty")
     return token
@@ -70,17 +65,26 @@ def _off(file: Path, reason: str, elsewhere: str = _ELSEWHERE) -> SettingsError:
     return SettingsError(f"{file}: {reason}; {cure}{elsewhere}")
 
 
-def _token(file: Path, bindings: dict[str, tuple[int, _Value]]) -> str:
-    token = _literal(file, bindings, "TOKEN")
+def _read(file: Path, open_by_default: bool) -> tuple[bool, str]:
+    """Returns whether the file switches the gateway on, and the token, each of which is checked whatever the other one
+    says, as the program does. `open_by_default` is what a file says that does not assign `OPEN_REST_API`."""
+    bindings = dict(binding for statement in _parsed(file).body for binding in _bindings(statement))
+
+    def literal(name: str, default: Optional[bool]) -> object:
+        value = bindings.get(name, ast.Constant(default))
+        with contextlib.suppress(ValueError, TypeError, MemoryError, RecursionError):
+            return ast.literal_eval(value)
+        raise SettingsError(f"{file}:{value.lineno}: {name} is not a literal")
+
+    is_open, token = literal("OPEN_REST_API", open_by_default) is True, literal("TOKEN", None)
     if not isinstance(token, (str, type(None))):
         raise SettingsError(f"{file}: TOKEN is not a string")
     if any("\ud800" <= character <= "\udfff" for character in token or ""):
         raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
-    return token or ""
+    return is_open, token or ""
 
 
-def _read(file: Path) -> dict[str, tuple[int, _Value]]:
-    """Returns what each name is bound to at the end, with its line."""
+def _parsed(file: Path) -> ast.Module:
     give_up_at = time.monotonic() + _PASSING_S
     while True:
         try:
@@ -99,27 +103,15 @@ def _read(file: Path) -> dict[str, tuple[int, _Value]]:
     if len(source) > _FILE_BYTES:
         raise SettingsError(f"{file}: the file is too large")
     try:
-        module = ast.parse(source)
+        return ast.parse(source)
     except SyntaxError as error:
         # The line is not quoted: it may hold the token.
         raise SettingsError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
-    return {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
 
 
-def _literal(file: Path, bindings: dict[str, tuple[int, _Value]], name: str) -> object:
-    """Returns the value that a name is bound to at the end, and `None` if there is none."""
-    if name not in bindings:
-        return None
-    line, value = bindings[name]
-    with contextlib.suppress(ValueError, TypeError, MemoryError, RecursionError):
-        if value is not None:
-            return ast.literal_eval(value)
-    raise SettingsError(f"{file}:{line}: {name} is not a literal")
-
-
-def _bindings(statement: ast.stmt) -> Iterator[tuple[str, _Value]]:
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     """Yields what a statement of the module binds names to, in the order in which it does."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
@@ -128,13 +120,15 @@ def _bindings(statement: ast.stmt) -> Iterator[tuple[str, _Value]]:
         yield from _bound(statement.target, statement.value if isinstance(statement, ast.AnnAssign) else None)
 
 
-def _bound(target: ast.expr, value: _Value) -> Iterator[tuple[str, _Value]]:
+def _bound(target: ast.expr, value: Optional[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+    """Yields what an assignment binds names to. Where only execution would tell, that is the name itself, which is no
+    literal."""
     if isinstance(target, ast.Name):
-        yield target.id, value
+        yield target.id, value or target
     elif isinstance(target, ast.Starred):
         yield from _bound(target.value, None)
     elif isinstance(target, (ast.Tuple, ast.List)):
-        parts: Iterable[_Value] = itertools.repeat(None)
+        parts: Iterable[Optional[ast.expr]] = itertools.repeat(None)
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             if not any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts)):
                 parts = value.elts

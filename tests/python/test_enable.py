@@ -64,10 +64,11 @@ def test_the_first_state_of_a_check_box_and_the_token(tmp_path, monkeypatch, tex
 
 @pytest.mark.parametrize("token", ["5", "0", "b'x'", "b''", r"'\ud800'"])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_token_that_the_program_refuses_has_no_state(settings, token, is_open):
+@pytest.mark.parametrize("read", [adapter_gateway.is_enabled, adapter_gateway.read_token])
+def test_a_token_that_the_program_refuses_has_no_state(settings, token, is_open, read):
     settings.write_text(f"OPEN_REST_API = {is_open}\nTOKEN = {token}\n")
     with pytest.raises(SettingsError, match="TOKEN (is not a string|holds a lone surrogate)"):
-        adapter_gateway.is_enabled(settings)
+        read(settings)
 
 
 @pytest.mark.parametrize("error", [8, 11])
