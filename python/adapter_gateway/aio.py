@@ -81,10 +81,6 @@ class _Sending:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._pipeline = work.pipeline
-        #: How many messages were taken since the other task worked last.
-        self._gathered = 0
-        #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
-        self._yielding = 0
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
         # They belong to the loop that runs when they are made (Python 3.9). The caller and each task wait for one.
@@ -95,23 +91,18 @@ class _Sending:
             for task in tasks:
                 task.add_done_callback(lambda _: self._news.set())
             while True:
-                ready = self._pipeline.outcomes()
-                self._yielding = len(ready)
-                for outcome in ready:
+                for outcome in self._pipeline.outcomes():
                     yield outcome
-                self._yielding = 0
-                if ready:
-                    self._room.set()
-                elif working.done():
+                self._room.set()
+                if working.done():
                     # Raises why it ended.
                     working.result()
                 elif feeding.done() and not self._pipeline.is_busy:
                     # Raises what the iterable raised.
                     feeding.result()
                     return
-                else:
-                    self._news.clear()
-                    await self._news.wait()
+                self._news.clear()
+                await self._news.wait()
         finally:
             for task in tasks:
                 task.cancel()
@@ -128,26 +119,22 @@ class _Sending:
     async def _take(self, message: Message) -> None:
         """Takes a message, and lets the other task work if that is due before the next one is taken. That task alone
         reads, writes and closes, so no socket is closed while somebody waits for it."""
-        self._pipeline.add(message)
-        self._gathered += 1
+        pipeline = self._pipeline
+        pipeline.add(message)
         # The task runs when the iterable takes its time.
         self._change.set()
-        if self._pipeline.has_outcomes:
+        if pipeline.has_outcomes:
             self._news.set()
-        if self._gathered >= self._pipeline.half or not self._has_room():
+        if pipeline.unsent >= pipeline.half or pipeline.room() < 1:
             await asyncio.sleep(0)
-            while not self._has_room():
+            while pipeline.room() < 1:
                 self._room.clear()
                 await self._room.wait()
-
-    def _has_room(self) -> bool:
-        return self._pipeline.room() > self._yielding
 
     async def _work_on(self) -> None:
         waiter = functools.partial(wait, change=self._change)
         try:
             while True:
-                self._gathered = 0
                 # A change from here on ends the wait below.
                 self._change.clear()
                 self._work.advance()

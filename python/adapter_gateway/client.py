@@ -88,7 +88,7 @@ class ClientBase:
                 work.advance()
         finally:
             work.end()
-        work.pipeline.outcomes()[0].check()
+        next(work.pipeline.outcomes()).check()
 
 
 class Client(ClientBase):

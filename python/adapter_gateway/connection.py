@@ -314,7 +314,7 @@ class Work:
             except NotSentError as error:
                 pipeline.failed(str(error), time.monotonic())
         else:
-            resume_at = pipeline.resume_at if pipeline.has_unsent else None
+            resume_at = pipeline.resume_at if pipeline.unsent else None
             until = self._late_at() if pipeline.in_flight else resume_at
             await waiter(Wait(None if connection is None else connection.socket, bool(self._rest), until))
 

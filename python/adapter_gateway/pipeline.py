@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import deque
+from collections.abc import Iterator
 from typing import Callable, Optional
 
 from .answers import DISABLED, OFF, Answer, AnswerReader, MalformedAnswer
@@ -114,21 +115,19 @@ class Pipeline:
         """Whether the outcome of the next message is there."""
         return bool(self._order) and self._order[0].is_done
 
-    def outcomes(self) -> list[Outcome]:
-        """Returns the outcomes that are there, in the order of the iterable, each once."""
-        order = self._order
-        ready: list[Outcome] = []
-        while order and order[0].is_done:
-            entry = order.popleft()
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yields the outcomes that are there, in the order of the iterable, each once. One takes the room of a message until
+        the next one is asked for."""
+        while self.has_outcomes:
+            yield self._order[0]
+            entry = self._order.popleft()
             self._held_bytes -= len(entry.content)
             entry.content = b""
-            ready.append(entry)
-        return ready
 
     @property
-    def has_unsent(self) -> bool:
-        """Whether messages are to be sent, now or later."""
-        return bool(self._unsent or self._again)
+    def unsent(self) -> int:
+        """How many messages are to be sent, now or later."""
+        return len(self._unsent) + len(self._again)
 
     @property
     def in_flight(self) -> int:
@@ -136,11 +135,11 @@ class Pipeline:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._sent) or self.has_unsent
+        return bool(self._sent or self.unsent)
 
     def may_connect(self, now: float) -> bool:
         """Returns whether to connect now. Raises `NotSentError` after the time to try."""
-        if not self.has_unsent or self.verdict is not None:
+        if not self.unsent or self.verdict is not None:
             return False
         if self._failing_since is not None and now - self._failing_since >= self._retry_s:
             raise NotSentError(self._failure, [entry.message for entry in (*self._again, *self._unsent)])
