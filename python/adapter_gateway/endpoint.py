@@ -73,12 +73,12 @@ class Endpoint:
             raise ValueError("a certificate is for https; this address is not https")
         # It is read for each connection, and the directory of this process may change.
         self.certificate = None if certificate is None else os.path.abspath(certificate)
-        self._system_trust: Optional[ssl.SSLContext] = None
-        if self.certificate is not None:
-            try:
-                self.tls_context()
-            except OSError as error:
-                raise ValueError(str(error)) from None
+        # To read all authorities takes some milliseconds.
+        self._system_trust = ssl.create_default_context() if self.is_tls and certificate is None else None
+        try:
+            self.tls_context()
+        except OSError as error:
+            raise ValueError(str(error)) from None
         self._set_token(token)
 
     def _read_url(self, text: str) -> None:
@@ -130,17 +130,13 @@ class Endpoint:
     def tls_context(self) -> Optional[ssl.SSLContext]:
         """Returns what a new connection verifies the gateway with; `None` without TLS. The certificate is read anew
         each time: the gateway renews its own. Raises `OSError`, which names the file."""
-        if not self.is_tls:
-            return None
-        if self.certificate is not None:
-            try:
-                return ssl.create_default_context(cafile=self.certificate)
-            except OSError as error:
-                reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-                raise OSError(f"the certificate {self.certificate} cannot be used: {reason}") from None
-        if self._system_trust is None:
-            self._system_trust = ssl.create_default_context()
-        return self._system_trust
+        if self.certificate is None:
+            return self._system_trust
+        try:
+            return ssl.create_default_context(cafile=self.certificate)
+        except OSError as error:
+            reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            raise OSError(f"the certificate {self.certificate} cannot be used: {reason}") from None
 
 
 def content(topic: str, payload: Payload) -> bytes:

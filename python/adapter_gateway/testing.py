@@ -25,10 +25,9 @@ from collections.abc import Iterator
 from typing import IO, Any, Optional
 
 from .client import Client
-from .command import GatewayOptions, Unpack, find_binary
-from .errors import GatewayTimeoutError
+from .command import GatewayOptions, Unpack, arguments, find_binary
 from .gateway import Gateway
-from .process import LOG_LINES, Event
+from .process import Event
 from .settings import read_token
 
 #: How long each step of a start may take, on a busy machine too.
@@ -81,14 +80,13 @@ class GatewayForTests:
 
     def __init__(self, options: GatewayOptions) -> None:
         #: The process, with `stats()`, `reload()` and all else that `Gateway` has.
-        self.launcher = Gateway(on_event=self._take_event, until="listening", start_timeout=START_TIMEOUT_S, **options)
+        self.launcher = Gateway(on_event=self._take_event, start_timeout=START_TIMEOUT_S, **options)
         #: The settings file. A change counts at once.
         self.settings = pathlib.Path(options["settings"] or "")
         #: The events but `stats`, and the lines of the log, since the start.
         self.events: list[Event] = []
         self.log: list[str] = []
         self.launcher._on_log = self.log.append
-        self._encoding = options.get("encoding") or "json"
         self._changed = threading.Condition()
         self._received: list[str] = []
 
@@ -127,7 +125,8 @@ class GatewayForTests:
                         return name, json.loads(payload)
                     others += 1
             what = f"a message whose topic begins with {topic!r}" if topic else "a message"
-            raise self._late(what, timeout_s, f"messages with other topics: {others}" if others else None)
+            reason = f"messages with other topics: {others}" if others else None
+            raise self.launcher._running().late(what, timeout_s, reason)
 
         # A generator would end with its first error.
         return iter(received, None)
@@ -139,7 +138,7 @@ class GatewayForTests:
         end = time.monotonic() + timeout_s
         while (seen := self.launcher.stats()["subscriptions"]) <= count:
             if time.monotonic() > end:
-                raise self._late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
+                raise self.launcher._running().late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
             time.sleep(_POLL_S)
 
     @contextlib.contextmanager
@@ -148,14 +147,14 @@ class GatewayForTests:
         # These events precede `listening`, and the endpoints of the hub are bound last.
         bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
         self.hub_publishers, self.hub_subscribers = bound[-2:]
-        listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
+        options = {"connect": self.hub_subscribers, "encoding": self.launcher._options.get("encoding")}
+        listen = [str(find_binary()), "listen", *arguments(options)]
         pipe, command = subprocess.PIPE, ["/bin/sh", "-c", _WITH_STDIN, "sh", *listen]
         streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}
         with subprocess.Popen(command, start_new_session=True, **streams) as subscriber:
             reader = threading.Thread(target=self._receive, args=(subscriber.stdout,), daemon=True)
             reader.start()
             try:
-                self.launcher.wait_until("ready", START_TIMEOUT_S)
                 self.wait_for_subscriptions(0, START_TIMEOUT_S)
                 with self.launcher.client() as self.client:
                     yield
@@ -177,9 +176,6 @@ class GatewayForTests:
         if event["event"] != "stats":
             self.events.append(event)
             _log.info("%s", json.dumps(event))
-
-    def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
-        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])
 
 
 def _unescaped(escape: re.Match[str]) -> str:
