@@ -19,8 +19,6 @@ _HTTPS_ONLY = b"This port speaks https: use https:// in the address, not http://
 #: The type of the problem of a gateway that was switched off, and what is told then.
 DISABLED = "urn:adapter-gateway:problem:disabled"
 OFF = "the gateway is off: its settings have switched it off"
-#: The most bytes of an answer that is kept, so that what repeats it is only counted.
-REPEATED_BYTES = 1024
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [^\r\n]*)?\Z")
 _LENGTH = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
@@ -134,7 +132,7 @@ class AnswerReader:
         if status == 200 and data[body_at:end].rstrip() != _ACCEPTED:
             raise MalformedAnswer("an answer 200 is not that of the gateway")
         answer = Answer(status, close, fields, data[body_at:end])
-        if status == 200 and not close and end - at <= REPEATED_BYTES:
+        if status == 200 and not close:
             self._accepted, self._accepted_data = answer, data[at:end]
         found.append((answer, 1))
         return end
