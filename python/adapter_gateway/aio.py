@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
@@ -222,7 +223,7 @@ class Gateway(blocking.GatewayBase):
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            self._give_up(self._whole)
+            self._give_up(self._is_to_stop)
             with contextlib.suppress(GatewayError):
                 await starting
                 await self.stop()
@@ -231,11 +232,11 @@ class Gateway(blocking.GatewayBase):
     async def replace(self) -> Event:
         """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does. If it is
         cancelled, the old process stays, unless the new one has taken its place already."""
-        attempt = blocking.Attempt()
+        is_given_up = threading.Event()
         try:
-            return await in_thread(lambda: self._replace(attempt))
+            return await in_thread(lambda: self._replace(is_given_up))
         except asyncio.CancelledError:
-            self._give_up(attempt)
+            self._give_up(is_given_up)
             raise
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
@@ -246,12 +247,5 @@ class Gateway(blocking.GatewayBase):
         assert self._loop is not None
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver_in_loop, function, told)
-
-    def _deliver_in_loop(self, function: Optional[Callable[[Any], object]], told: Any) -> None:
-        try:
-            super()._deliver(function, told)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            self._deliveries.failed(error)
+            if function is not None:
+                self._loop.call_soon_threadsafe(function, told)

@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import functools
 import os
+import select
 import socket
 import ssl
 import sys
@@ -15,7 +16,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union, cast
 
 from .answers import AnswerReader, MalformedAnswer
@@ -23,7 +24,6 @@ from .endpoint import Endpoint, Path
 from .errors import GatewayError, NotSentError, SettingsError
 from .pipeline import Pipeline
 from .settings import read_token
-from .waiting import wait_for
 
 _Result = TypeVar("_Result")
 READ_BYTES = 64 * 1024
@@ -37,6 +37,19 @@ _YOUNG_S = 2.0
 _QUEUE_PAUSE_S = 0.01
 # It encodes the names of hosts. An import at the first one could meet a fork.
 codecs.lookup("idna")
+
+
+def wait_for(reading: Sequence[Any], writing: Sequence[Any] = (), timeout_s: Optional[float] = None) -> list[Any]:
+    """Waits until one of them can be read, or written if that is wanted too, or has ended. Returns the numbers of those.
+    gevent and eventlet replace what waits here."""
+    if not hasattr(select, "poll"):
+        # eventlet takes it away, and makes this one wait for descriptors of any number.
+        readable, writable, _ = select.select(reading, writing, [], timeout_s)
+        return readable + writable
+    poll = select.poll()
+    for each in reading:
+        poll.register(each, select.POLLIN | select.POLLOUT if each in writing else select.POLLIN)
+    return [number for number, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s)]
 
 
 class Wait(NamedTuple):

@@ -18,7 +18,7 @@ from .client import TIMEOUT_S, Client, ClientBase
 from .command import GatewayOptions, Unpack, arguments, find_binary, may_be_refused, texts, with_absolute_paths
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayError
-from .process import DELIVERY_TIMEOUT_S, Deliveries, Event, GatewayProcess, State, Until
+from .process import Deliveries, Event, GatewayProcess, State, Until
 from .settings import CERTIFICATE, default_path, read_token
 
 #: How long the answer to a signal may take, and a start, if nothing else is said.
@@ -34,12 +34,6 @@ _STABLE_S = 60.0
 _log = logging.getLogger("adapter_gateway")
 _Client = TypeVar("_Client", bound=ClientBase)
 _Gateway = TypeVar("_Gateway", bound="Gateway")
-
-
-class Attempt:
-    """A start or a replacement. The lock guards whether it was given up."""
-
-    is_given_up = False
 
 
 class GatewayBase:
@@ -58,8 +52,7 @@ class GatewayBase:
         """Keeps what the start needs.
 
         `on_event` is called with each event, in their order. It must return soon, and call no method that waits, because
-        who waits for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no
-        `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
+        who waits for the gateway waits for it too, for five seconds at most. What it raises is logged, and ends nothing.
         `on_state` is called in the same way with `state`, when that changes.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         With `restart`, a gateway that ends although nobody asked it to is started again, after pauses of a minute at most.
@@ -75,9 +68,8 @@ class GatewayBase:
         self._restart = restart
         self._pause_s = _FIRST_PAUSE_S
         self._options: dict[str, Any] = with_absolute_paths(options)
-        drain_timeout = options.get("drain_timeout")
         #: How long a stop may take on a busy machine.
-        self._stop_timeout_s = (_DRAIN_TIMEOUT_S if drain_timeout is None else float(drain_timeout)) + _STOP_MARGIN_S
+        self._stop_timeout_s = float(options.get("drain_timeout") or _DRAIN_TIMEOUT_S) + _STOP_MARGIN_S
         #: The process that starts it. A fork may have come since it was made.
         self._owner: Optional[int] = None
         self._process: Optional[GatewayProcess] = None
@@ -86,12 +78,10 @@ class GatewayBase:
         #: Its events, which count if it takes the place of another one.
         self._held: list[Event] = []
         self._told = self.state
-        #: Given up when the gateway is asked to stop, and each attempt with it.
-        self._whole = Attempt()
+        #: Set when the gateway is asked to stop, which gives up each attempt to start a process.
+        self._is_to_stop = threading.Event()
         #: The event of the end of the process, while another one is to take its place.
         self._loss: Optional[Event] = None
-        #: Whether the process has ended, and no other one takes its place.
-        self._has_ended = False
         #: Held by one start, replacement or stop at a time. A signal handler may stop what its thread has begun.
         self._turn = threading.RLock()
         #: Held by who waits for the answer to a signal.
@@ -170,17 +160,17 @@ class GatewayBase:
         process: Optional[GatewayProcess] = None,
     ) -> None:
         """Waits for what this process brings about, or the one that counts, whichever that is. Raises an error if it
-        has not come in time, or can no longer come, and what a function of the user raised."""
-        deliveries = self._deliveries
+        has not come in time, or can no longer come."""
 
         def is_over() -> bool:
-            return self._has_ended if process is None else process.status is not None
+            found = process or self._running()
+            return found.status is not None and (found is process or self._loss is None)
 
-        with deliveries.changed:
-            deliveries.changed.wait_for(lambda: has_come() or is_over() or deliveries.raised is not None, timeout_s)
+        with self._deliveries.changed:
+            self._deliveries.changed.wait_for(lambda: has_come() or is_over(), timeout_s)
             if not has_come():
                 found = process or self._running()
-                raise deliveries.raised or (found.ended() if is_over() else found.late(what, timeout_s))
+                raise found.ended() if is_over() else found.late(what, timeout_s)
 
     def _ask(self, number: signal.Signals, answer: str) -> Event:
         with self._waiting(), self._asking, self._deliveries.changed:
@@ -192,12 +182,12 @@ class GatewayBase:
             self._wait_for(what, lambda: process.last.get(answer) is not before, ANSWER_TIMEOUT_S, process)
             return process.last[answer]
 
-    def _start_process(self, attempt: Attempt) -> None:
+    def _start_process(self, is_given_up: threading.Event) -> None:
         """Starts a process, and makes it the one that counts when it is where `until` says, unless this was given up."""
         old, process = self._process, self._spawned()
 
         def has_started() -> bool:
-            if self._whole.is_given_up or attempt.is_given_up:
+            if self._is_to_stop.is_set() or is_given_up.is_set():
                 raise GatewayError("the gateway was asked to stop")
             if process.status is not None:
                 raise process.ended()
@@ -224,7 +214,7 @@ class GatewayBase:
                 raise GatewayDisabledError(error.what, error.reason, process.log) from None
             raise
 
-    def _replace(self, attempt: Attempt) -> Event:
+    def _replace(self, is_given_up: threading.Event) -> Event:
         with self._waiting(), self._turn:
             old = self._running()
             if old.status is not None:
@@ -232,16 +222,16 @@ class GatewayBase:
             places = texts(self._options.get("listen") or "")
             if not all(place.startswith("fd:") for place in places):
                 raise GatewayError("only a gateway that listens on sockets of this process alone can be replaced")
-            self._start_process(attempt)
+            self._start_process(is_given_up)
             return old.stop(self._stop_timeout_s)
 
-    def _give_up(self, attempt: Attempt) -> None:
-        """Ends an attempt to start a process, or with `_whole` all of them. Who waits for it is told."""
+    def _give_up(self, attempt: threading.Event) -> None:
+        """Ends an attempt to start a process, or with `_is_to_stop` all of them. Who waits for it is told."""
         with self._deliveries.changed:
-            attempt.is_given_up = True
-            if attempt is self._whole and self._loss is not None and self._process is not None:
+            attempt.set()
+            if self._is_to_stop.is_set() and self._loss is not None:
                 # No other process follows.
-                self._take(self._process, {**self._loss, "restart_s": None})
+                self._running().tell({**self._loss, "restart_s": None})
                 self._loss = None
             self._deliveries.changed.notify_all()
 
@@ -253,13 +243,12 @@ class GatewayBase:
             return self._starting
 
     def _put(self, process: GatewayProcess) -> None:
-        """Makes this process the one that counts."""
-        with self._deliveries.changed:
-            self._process, self._starting, self._loss = process, None, None
-            for event in self._held:
-                self._deliveries.call(self._deliver, self._on_event, event)
-            self._tell_state()
-            self._deliveries.changed.notify_all()
+        """Makes this process the one that counts. Call it with the lock held."""
+        self._process, self._starting, self._loss = process, None, None
+        for event in self._held:
+            self._deliveries.call(self._deliver, self._on_event, event)
+        self._tell_state()
+        self._deliveries.changed.notify_all()
 
     def _take_end(self, ended: GatewayProcess) -> None:
         """Tells of the end of a process. If nobody asked for it, starts another one in its place with `restart`."""
@@ -271,42 +260,35 @@ class GatewayBase:
                 return
             if time.monotonic() - ended.started_at >= _STABLE_S:
                 self._pause_s = _FIRST_PAUSE_S
-            was_asked = self._whole.is_given_up or (ended.status == 0 and not ended.failure)
-            pause_s = None if was_asked else self._tell_loss(ended, ended.ended())
+            if not self._is_to_stop.is_set() and (ended.status != 0 or ended.failure):
+                self._tell_loss(ended, ended.ended())
             self._tell_state()
-        while pause_s is not None:
+        while (loss := self._loss) is not None and self._process is ended:
             with self._deliveries.changed:
-                self._deliveries.changed.wait_for(lambda: self._whole.is_given_up, pause_s)
+                self._deliveries.changed.wait_for(lambda: self._loss is None, loss["restart_s"])
             with self._turn, self._deliveries.changed:
-                if self._whole.is_given_up or self._process is not ended:
-                    break
-                try:
-                    # Its events count from the first one on.
-                    self._put(self._spawned())
-                    pause_s = None
-                except Exception as error:
-                    pause_s = self._tell_loss(ended, error)
+                if self._loss is not None:
+                    try:
+                        # Its events count from the first one on.
+                        self._put(self._spawned())
+                    except Exception as error:
+                        self._tell_loss(ended, error)
         with self._turn, self._deliveries.changed:
             if self._process is ended:
-                self._has_ended = True
-                self._deliveries.changed.notify_all()
                 self._end()
 
-    def _tell_loss(self, ended: GatewayProcess, error: Exception) -> Optional[float]:
-        """Tells why no gateway runs. Returns the seconds until the next attempt to start one, if there is one."""
+    def _tell_loss(self, ended: GatewayProcess, error: Exception) -> None:
+        """Tells why no gateway runs, and after how many seconds the next attempt to start one is made, if there is one."""
         reason, *_ = str(error).splitlines()
         pause_s = self._pause_s if self._restart else None
-        status = getattr(error, "status", None)
+        told = {"event": "ended", "status": getattr(error, "status", None), "reason": reason, "restart_s": pause_s}
         # Who follows only what is ready learns of it too.
-        ended.reason = reason
-        self._take(ended, {"event": "not-ready", "reason": reason})
-        told = {"event": "ended", "status": status, "reason": reason, "restart_s": pause_s}
-        self._take(ended, told)
+        ended.tell({"event": "not-ready", "reason": reason})
+        ended.tell(told)
         if pause_s is not None:
             self._loss = told
             self._deliveries.call(_log.warning, "%s; it is started again in %g s", reason, pause_s)
             self._pause_s = min(2 * pause_s, _PAUSE_LIMIT_S)
-        return pause_s
 
     def _end(self) -> None:
         self._deliveries.call(None)
@@ -316,8 +298,6 @@ class GatewayBase:
         """Stops the gateway while its threads still run. The end of the interpreter freezes them."""
         with contextlib.suppress(GatewayError):
             Gateway.stop(self)
-        if self._deliveries.thread is not None:
-            self._deliveries.thread.join(DELIVERY_TIMEOUT_S)
 
     def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
         settings = self._settings()
@@ -339,11 +319,10 @@ class GatewayBase:
                 self._tell_state()
 
     def _tell_state(self) -> None:
-        with self._deliveries.changed:
-            state = self.state
-            if state != self._told:
-                self._told = state
-                self._deliveries.call(self._deliver, self._on_state, state)
+        state = self.state
+        if state != self._told:
+            self._told = state
+            self._deliveries.call(self._deliver, self._on_state, state)
 
     def _deliver(self, function: Optional[Callable[[Any], object]], told: Any) -> None:
         if function is not None:
@@ -418,13 +397,13 @@ class Gateway(GatewayBase):
         with self._waiting(), self._turn:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
-            self._whole = Attempt()
+            self._is_to_stop.clear()
             with may_be_refused():
                 self._deliveries.begin()
             self._owner = os.getpid()
             atexit.register(self._stop_at_exit)
             try:
-                self._start_process(self._whole)
+                self._start_process(self._is_to_stop)
             except BaseException:
                 self._owner = None
                 self._end()
@@ -435,7 +414,7 @@ class Gateway(GatewayBase):
         gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
         gateway has ended in another way."""
         with self._waiting():
-            self._give_up(self._whole)
+            self._give_up(self._is_to_stop)
             with self._turn:
                 return self._running().stop(self._stop_timeout_s)
 
@@ -460,7 +439,7 @@ class Gateway(GatewayBase):
         When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new
         one does not start, or is disabled while the old one listens, the old one stays, and an error of `start` is
         raised. All that `listen` has must be sockets of this process, or `fd:N`, so that both can accept from them."""
-        return self._replace(Attempt())
+        return self._replace(threading.Event())
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, with the token of the settings. `certificate` is what the

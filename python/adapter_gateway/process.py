@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import functools
 import json
 import logging
@@ -19,8 +18,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Optional, get_args
 
+from .connection import wait_for
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
-from .waiting import wait_for
 
 #: An event as the gateway prints it. The page of reference lists the events and their fields.
 Event = dict[str, Any]
@@ -46,7 +45,6 @@ _UNKNOWN_STATUS = 255
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
-_Calls = collections.deque[Optional[Callable[[], object]]]
 #: What tells gateways of the end of this process. A fork gives up its copies, which would keep them alive.
 _stdins: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -67,18 +65,18 @@ class Deliveries:
         #: Its lock guards what the threads of a gateway share, and it tells of each change of that.
         self.changed = threading.Condition()
         #: The call that is being made, and those behind it.
-        self._calls: _Calls = collections.deque()
+        self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
         self.thread: Optional[threading.Thread] = None
-        #: What a function raised that is no `Exception`. The next one who waits gets it.
-        self.raised: Optional[BaseException] = None
 
     def begin(self) -> None:
-        """Starts the thread. That of a start that failed may still be in a function, which is not called twice at once."""
-        self._calls = collections.deque()
-        run = functools.partial(self._run, self._calls, self.thread)
-        thread = threading.Thread(target=run, name="adapter_gateway.events", daemon=True)
-        thread.start()
-        self.thread = thread
+        """Starts the thread, or lets that of a start that failed go on, if it is still in a function."""
+        with self.changed:
+            if None in self._calls:
+                self._calls.remove(None)
+                return
+            thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
+            thread.start()
+            self.thread = thread
 
     def call(self, function: Optional[Callable[..., object]], *arguments: object) -> None:
         """Asks for a call, and waits for nothing. `None` ends the thread behind the calls before."""
@@ -87,47 +85,32 @@ class Deliveries:
             self.changed.notify_all()
 
     def settle(self) -> None:
-        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised, once."""
+        """Waits until all calls that were asked for have ended, but not for long."""
         with self.changed:
             last = self._calls[-1] if self._calls else None
             self.changed.wait_for(lambda: last not in self._calls, DELIVERY_TIMEOUT_S)
-            raised, self.raised = self.raised, None
-        if raised is not None:
-            raise raised
 
-    def failed(self, error: BaseException) -> None:
-        """Tells of what a function raised. The others are called all the same."""
-        if isinstance(error, Exception):
-            try:
-                _log.error("the function that takes events failed", exc_info=error)
-            except Exception:
-                # A handler of the log raises.
-                with contextlib.suppress(Exception):
-                    traceback.print_exc()
-            except BaseException as other:
-                self.failed(other)
-            return
-        with self.changed:
-            self.raised = error
-            self.changed.notify_all()
-
-    def _run(self, calls: _Calls, before: Optional[threading.Thread]) -> None:
-        if before is not None:
-            before.join()
+    def _run(self) -> None:
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: calls)
-                call = calls[0]
+                self.changed.wait_for(lambda: self._calls)
+                call = self._calls[0]
+                if call is None:
+                    self._calls.popleft()
+                    self.changed.notify_all()
+                    return
             try:
-                if call is not None:
-                    call()
-            except BaseException as error:
-                self.failed(error)
+                call()
+            except BaseException:
+                # A handler of the log may raise too.
+                try:
+                    _log.exception("the function that takes events failed")
+                except BaseException:
+                    with contextlib.suppress(BaseException):
+                        traceback.print_exc()
             with self.changed:
-                calls.popleft()
+                self._calls.popleft()
                 self.changed.notify_all()
-            if call is None:
-                return
 
 
 class GatewayProcess:
@@ -229,7 +212,7 @@ class GatewayProcess:
                 what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
                 with self._deliveries.changed:
                     if self.is_ready:
-                        self._take_in_event({"event": "not-ready", "reason": what})
+                        self.tell({"event": "not-ready", "reason": what})
                     self._signal(signal.SIGKILL)
                 self._wait_for_end(KILL_TIMEOUT_S)
                 raise GatewayEndedError(what, self.status, None, self.log)
@@ -251,8 +234,8 @@ class GatewayProcess:
         reason = self.failure or self.last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
-    def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
-        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", self.state.reason, self.log)
+    def late(self, what: str, timeout_s: Optional[float], reason: Optional[str] = None) -> GatewayTimeoutError:
+        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason or self.state.reason, self.log)
 
     def _wait_for_end(self, timeout_s: float) -> bool:
         with self._deliveries.changed:
@@ -304,17 +287,8 @@ class GatewayProcess:
 
     def _reap(self) -> None:
         """Waits for the end of the process, and takes the rest of what it has written."""
-        which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
         with contextlib.suppress(ChildProcessError):
-            try:
-                ended = os.waitid(*which, os.WEXITED)
-            except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.EBADF):
-                    raise
-                # Linux 5.3 has such descriptors, and waits for none. Or this process has closed all its descriptors.
-                ended = os.waitid(os.P_PID, self.pid, os.WEXITED)
-            if ended is not None:
-                self._popen.returncode = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            self._popen.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         with self._deliveries.changed:
             for stream in self._streams:
                 self._take_in(stream)
@@ -346,9 +320,10 @@ class GatewayProcess:
             # The program prints nothing but events. A script around it may print more.
             return
         if isinstance(event, dict) and isinstance(event.get("event"), str):
-            self._take_in_event(event)
+            self.tell(event)
 
-    def _take_in_event(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
+        """Takes an event of the process, or one about it, and passes it on. Call it with the lock held."""
         name = event["event"]
         if name == "listening":
             self.listeners.append(event)

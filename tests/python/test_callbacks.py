@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 from conftest import ENABLED, TIMEOUT_S
-from test_both_launchers import at_once, both, wait_for
+from test_both_launchers import AsyncGateway, at_once, both, wait_for
 from test_launcher import wait_for_end
 
 import adapter_gateway.aio
 from adapter_gateway import Gateway, GatewayDisabledError
 
-raised = pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
-
 
 class Raising:
-    """A function that raises at some events, and keeps the names of all."""
+    """A function that raises at some events, or at all, and keeps the names of all."""
 
     def __init__(self, error: type[BaseException], *names: str) -> None:
         self._error = error
@@ -31,70 +29,29 @@ class Raising:
 
     def __call__(self, event: dict[str, Any]) -> None:
         self.seen.append(event["event"])
-        if event["event"] in self._names:
+        if not self._names or event["event"] in self._names:
             raise self._error("from the function")
 
 
-@raised
-def test_who_waits_gets_what_a_function_raises(options, error):
-    on_event = Raising(error, "stats")
-    gateway = Gateway(on_event=on_event, **options)
-    gateway.start()
-    for _ in range(2):
-        with pytest.raises(error, match="from the function"):
-            gateway.stats()
-    assert gateway.reload()["state"] == "unchanged"
-    assert gateway.stop()["event"] == "stopped" and gateway.status == 0
-    assert on_event.seen[-1] == "stopped"
-
-
-@raised
-def test_a_start_whose_function_raises_leaves_nothing_over(options, error):
-    on_event = Raising(error, "bus")
-    gateway = Gateway(on_event=on_event, **options)
-    with pytest.raises(error, match="from the function"):
-        gateway.start()
-    wait_for(lambda: not any("gateway" in thread.name for thread in threading.enumerate()))
-    assert on_event.seen[0] == "bus"
-
-
-@raised
-def test_who_waits_without_an_end_gets_it_too(options, settings, error):
-    settings.write_text("")
-    gateway = Gateway(on_event=Raising(error, "listening"), until="started", **options)
-    gateway.start()
-    threading.Timer(0.1, lambda: settings.write_text(ENABLED)).start()
-    with pytest.raises(error):
-        gateway.wait_until("ready", None)
-    gateway.wait_until("ready", None)
-    gateway.stop()
-
-
-@raised
-def test_a_stop_whose_function_raises_stops(options, error):
-    gateway = Gateway(on_event=Raising(error, "not-ready", "stopped"), **options)
-    with pytest.raises(error), gateway:
-        pass
-    assert gateway.status == 0 and gateway.stop()["event"] == "stopped"
-
-
-@raised
-def test_a_function_that_raises_does_not_end_restarts(options, error, monkeypatch):
+# An event loop ends by `SystemExit`.
+@pytest.mark.parametrize(("kind", "error"), [(Gateway, SystemExit), (Gateway, ValueError), (AsyncGateway, ValueError)])
+def test_a_function_that_raises_holds_nothing_up(kind, options, error, monkeypatch, caplog):
+    """Nobody but the log gets what it raises, and it is called with what follows."""
     monkeypatch.setattr("adapter_gateway.gateway._FIRST_PAUSE_S", 0.01)
-    on_event = Raising(error, "ended")
-    gateway = Gateway(on_event=on_event, restart=True, **options)
-    gateway.start()
-    pid = gateway.pid
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: gateway.pid != pid)
-    # It has not been told yet.
-    with pytest.raises(error):
+    on_event = Raising(error)
+    with kind(on_event=on_event, restart=True, **options) as gateway:
+        gateway.stats()
+        pid = gateway.pid
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: gateway.pid != pid)
         gateway.wait_until("ready", TIMEOUT_S)
-    gateway.wait_until("ready", TIMEOUT_S)
-    assert gateway.stop()["event"] == on_event.seen[-1] == "stopped"
+    assert gateway.stop()["event"] == "stopped" and gateway.status == 0
+    again = ["bus", "listening", "ready"]
+    wait_for(lambda: on_event.seen == [*again, "stats", "not-ready", "ended", *again, "not-ready", "stopped"])
+    assert caplog.text.count(f"{error.__name__}: from the function") == len(on_event.seen)
 
 
-@raised
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 def test_an_event_loop_ends_by_what_a_function_raises(options, error):
     pids: list[int] = []
 
@@ -102,9 +59,7 @@ def test_an_event_loop_ends_by_what_a_function_raises(options, error):
         async with adapter_gateway.aio.Gateway(on_event=Raising(error, "stats"), **options) as gateway:
             pids.append(gateway.pid)
             await gateway.stats()
-            if error is not GeneratorExit:
-                await asyncio.sleep(TIMEOUT_S)
-            # The event loop does not end by this one. The end of the block gets it.
+            await asyncio.sleep(TIMEOUT_S)
 
     with pytest.raises(error, match="from the function"):
         asyncio.run(main())
@@ -192,9 +147,10 @@ def test_a_handler_of_the_log_that_never_returns_holds_nothing_up(options, soon)
 
 @both
 @pytest.mark.parametrize("what", ["Handler", "Filter"])
-def test_a_handler_or_filter_of_the_log_that_raises_ends_no_thread(kind, what, options, capfd):
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_handler_or_filter_of_the_log_that_raises_ends_no_thread(kind, error, what, options, capfd):
     def fail(_: object) -> bool:
-        raise ValueError("from the log")
+        raise error("from the log")
 
     logger, handler = logging.getLogger("adapter_gateway"), logging.Handler()
     handler.emit = fail  # type: ignore[method-assign, assignment]
@@ -209,7 +165,7 @@ def test_a_handler_or_filter_of_the_log_that_raises_ends_no_thread(kind, what, o
             gateway.stats()
         assert time.monotonic() - began < 5
         wait_for(lambda: seen[-3:] == ["stats", "not-ready", "stopped"])
-        assert "ValueError: from the log" in capfd.readouterr().err
+        assert f"{error.__name__}: from the log" in capfd.readouterr().err
     finally:
         getattr(logger, f"remove{what}")(given)
         logger.setLevel("NOTSET")
