@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 
 import adapter_gateway
 from adapter_gateway import Gateway
@@ -18,15 +19,21 @@ from adapter_gateway import Gateway
 LISTEN = ("127.0.0.1", 12358)
 PUBLISHERS, SUBSCRIBERS = "tcp://127.0.0.1:16130", "tcp://127.0.0.1:16103"
 SETTINGS = sys.argv[1] if len(sys.argv) > 1 else None  # the file of the user
+LINE = threading.Lock()
+
+
+def say(*words):
+    with LINE:  # the gateway calls `show` and `tell` in a thread of its own
+        print(*words, flush=True)
 
 
 def show(state):
-    print("the REST interface is", "on" if state.is_on else f"off: {state.reason}", flush=True)
+    say("the REST interface is", "on" if state.is_on else f"off: {state.reason}")
 
 
 def tell(event):
     if event["event"] == "certificate" and event["state"] in ("made", "renewed"):
-        print("browsers and copies need the new", event["path"], flush=True)
+        say("browsers and copies need the new", event["path"])
 
 
 def act(gateway, command):
@@ -36,18 +43,18 @@ def act(gateway, command):
         adapter_gateway.disable(SETTINGS)
     elif command == "show":
         token = adapter_gateway.read_token(SETTINGS)
-        print("post to", gateway.url, "with the token", token, "and trust", gateway.certificate)
-        print("the gateway is the process", gateway.pid, flush=True)
+        say("post to", gateway.url, "with the token", token, "and trust", gateway.certificate)
+        say("the gateway is the process", gateway.pid)
     elif command == "upgrade":
-        print("the old one published", gateway.replace()["published"], flush=True)
+        say("the old one published", gateway.replace()["published"])
     else:
-        print(__doc__, flush=True)
+        say(__doc__)
 
 
 try:
-    print("the check box is", "set" if adapter_gateway.is_enabled(SETTINGS) else "empty", flush=True)
+    say("the check box is", "set" if adapter_gateway.is_enabled(SETTINGS) else "empty")
 except adapter_gateway.SettingsError as error:
-    print("the check box is empty:", error, flush=True)
+    say("the check box is empty:", error)
 logging.basicConfig(level=logging.WARNING)  # warnings of the gateway concern a person
 # A hub in a process of its own goes on while the gateway is replaced. No settings switch its HTTP side on. An adapter that
 # has a hub leaves it out.
@@ -66,11 +73,11 @@ def run(listener):
                 try:
                     act(gateway, line.strip())
                 except adapter_gateway.GatewayError as error:
-                    print("that failed:", str(error).splitlines()[0], flush=True)
+                    say("that failed:", str(error).splitlines()[0])
         except KeyboardInterrupt:
-            print("stopping", flush=True)
+            say("stopping")
     stopped = gateway.stop()  # the block has stopped it; this returns its last event
-    print("published", stopped["published"], "of", stopped["accepted"])
+    say("published", stopped["published"], "of", stopped["accepted"])
 
 
 try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -62,22 +63,19 @@ def test_ctrl_c_reaches_the_parent_without_the_package_alone(folder):
     assert run(script, folder).endswith("every accepted message was published\n")
 
 
-def test_the_adapter_starts_with_settings_that_are_no_python(folder):
-    settings = folder / "user_settings.py"
-    settings.write_text("OPEN_REST_API = (\n")
-    script = (REPOSITORY / "docs" / "examples" / "adapter.py").read_text().replace("12358", "0")
-    for port in ("16130", "16103"):
-        script = script.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{port}")
-    told = run(script.replace("hub=True", "hub = True"), folder, str(settings))
-    assert told.startswith(f"the check box is empty: {settings}:1:") and told.endswith("published 0 of 0\n")
-
-
 @pytest.fixture
 def adapter(folder):
     script = (REPOSITORY / "docs" / "examples" / "adapter.py").read_text()
     for port in ("16130", "16103"):
         script = script.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{port}")
     return script
+
+
+def test_the_adapter_starts_with_settings_that_are_no_python(folder, adapter):
+    settings = folder / "user_settings.py"
+    settings.write_text("OPEN_REST_API = (\n")
+    told = run(adapter.replace("12358", "0").replace("hub=True", "hub = True"), folder, str(settings))
+    assert told.startswith(f"the check box is empty: {settings}:1:") and told.endswith("published 0 of 0\n")
 
 
 def test_the_adapter_names_a_port_that_is_taken(folder, adapter):
@@ -117,6 +115,31 @@ def test_ctrl_c_ends_the_adapter_as_quit_does(folder, adapter):
         output, log = running.communicate(timeout=TIMEOUT_S)
     assert "stopping" in output and output.endswith("\npublished 0 of 0\n"), output
     assert running.returncode == 0 and "Traceback" not in log, log
+
+
+SLOW = """
+import sys, time
+
+class Slow:
+    \"\"\"A terminal that takes its time for each piece.\"\"\"
+
+    def write(self, text):
+        sys.__stdout__.write(text)
+        time.sleep(0.02)
+
+    flush = sys.__stdout__.flush
+
+sys.stdout = Slow()
+"""
+
+
+def test_the_adapter_prints_whole_lines_from_both_of_its_threads(folder, adapter):
+    command = [sys.executable, "-c", SLOW + adapter.replace("12358", "0"), str(folder / "user_settings.py")]
+    given = {"input": "off\nshow\non\nshow\n" * 3, "stdout": subprocess.PIPE, "text": True}
+    told = subprocess.run(command, check=True, timeout=TIMEOUT_S, **given).stdout
+    beginnings = "the check box is|the REST interface is|browsers and|post to|the gateway is the|that failed:|published"
+    assert told.count("the REST interface is") > 1
+    assert [len(re.findall(beginnings, line)) for line in told.splitlines()] == [1] * told.count("\n"), told
 
 
 def test_asyncio(folder):
