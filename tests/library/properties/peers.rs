@@ -5,20 +5,26 @@ use std::collections::BTreeSet;
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
     COMMAND_BYTES, GREETING_BYTES, PING_CONTEXT_BYTES, PeerEvent, PeerFault, PeerSession, READY_BYTES, SocketRole,
+    UNRESERVED_BYTES,
 };
 
 use super::ways;
 use crate::support::zmtp::handshake;
 
-/// A bound that short inputs reach.
-const PAYLOAD_BYTES: u64 = 300;
+/// The longest payload of a publisher: what short inputs reach, and what a long message has.
+const SHORT_PAYLOAD_BYTES: u64 = 300;
+const LONG_PAYLOAD_BYTES: u64 = UNRESERVED_BYTES as u64 + 100;
 /// How much of a frame of a subscriber is waited for: the name of the command and a prefix that is too long.
 const SUBSCRIPTION_BYTES: usize = 10 + MAX_TOPIC_BYTES + 1;
-/// The most that is held of a publisher: a topic, and behind it a payload or a command that stands before the payload.
-const MESSAGE_BYTES: usize =
-    MAX_TOPIC_BYTES + if PAYLOAD_BYTES > COMMAND_BYTES { PAYLOAD_BYTES } else { COMMAND_BYTES } as usize;
+/// What peers do, and how long the payloads of publishers may be.
+const BOUNDS: [(SocketRole, u64); 3] = [
+    (SocketRole::Publishes, SHORT_PAYLOAD_BYTES),
+    (SocketRole::Publishes, LONG_PAYLOAD_BYTES),
+    (SocketRole::Subscribes, SHORT_PAYLOAD_BYTES),
+];
 
-const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Subscribes];
+/// Where an input begins with this byte, which begins no frame, a message stands there that reserves its size.
+const LONG_MESSAGE_MARK: u8 = b'L';
 
 /// What a peer has said at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,29 +49,57 @@ struct Transcript {
 pub(crate) fn zmtp(input: &[u8]) {
     for socket_type in [None, Some("PUB"), Some("XSUB")] {
         let mut bytes = socket_type.map(|it| handshake(it).concat()).unwrap_or_default();
-        bytes.extend_from_slice(input);
-        for role in ROLES {
-            let expected = read_plainly(&bytes, role);
+        match input.split_first() {
+            Some((&LONG_MESSAGE_MARK, rest)) => bytes.extend([&long_message(rest.len()), rest].concat()),
+            _ => bytes.extend_from_slice(input),
+        }
+        for bounds in BOUNDS {
+            let expected = read_plainly(&bytes, bounds);
             for pieces in ways(&bytes) {
-                agrees(&pieces, role, &expected);
+                agrees(&pieces, bounds, &expected);
             }
         }
     }
 }
 
-/// Checks that a peer which sends these pieces has said what a plain reader says.
-fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) {
-    let mut session = PeerSession::new(role, PAYLOAD_BYTES);
+/// Returns a message with one byte more than needs no reservation, and with so many more as are left of 200.
+fn long_message(more_bytes: usize) -> Vec<u8> {
+    let payload_bytes = UNRESERVED_BYTES + more_bytes % 200;
+    [&b"\x01\x01t\x02"[..], &(payload_bytes as u64).to_be_bytes(), &vec![b' '; payload_bytes]].concat()
+}
+
+/// Checks that a peer which sends these pieces has said what a plain reader says, and that each long message which does
+/// not arrive whole in one of them was announced.
+fn agrees(pieces: &[&[u8]], (role, payload_bytes): (SocketRole, u64), expected: &Transcript) {
+    let mut session = PeerSession::new(role, payload_bytes);
     let mut transcript = Transcript { said: Vec::new(), end: Ok(()) };
+    // The most that is held of a publisher: a topic, and behind it a payload or a command that stands before the payload.
+    let message_bytes = MAX_TOPIC_BYTES + payload_bytes.max(COMMAND_BYTES) as usize;
+    let mut announced_bytes = None;
     for piece in pieces {
-        transcript.end = session.receive(piece, &mut |event| transcript.said.push(said(event)));
+        transcript.end = session.receive(piece, &mut |event| {
+            match &event {
+                PeerEvent::LongMessage(bytes) => {
+                    assert!(*bytes > UNRESERVED_BYTES, "{bytes} bytes");
+                    return assert_eq!(announced_bytes.replace(*bytes), None, "one message is announced at a time");
+                }
+                PeerEvent::Message(message) => {
+                    let bytes = message.topic().len() + message.payload().len();
+                    let needs_none = bytes <= UNRESERVED_BYTES || message.payload().len() <= piece.len();
+                    assert_eq!(announced_bytes.take().or(needs_none.then_some(bytes)), Some(bytes));
+                }
+                PeerEvent::Dropped => announced_bytes = None,
+                _ => {}
+            }
+            transcript.said.push(said(event));
+        });
         if transcript.end.is_err() {
             break;
         }
         let most = match role {
             _ if !session.is_ready() => READY_BYTES as usize,
             SocketRole::Subscribes => SUBSCRIPTION_BYTES,
-            SocketRole::Publishes => MESSAGE_BYTES,
+            SocketRole::Publishes => message_bytes,
         };
         assert!(session.unfinished_bytes() <= most, "what is held is bounded");
         assert_eq!(session.is_ready(), transcript.said.iter().any(|said| matches!(said, Said::Ready(_))));
@@ -80,7 +114,7 @@ fn said(event: PeerEvent<'_>) -> Said {
         PeerEvent::Subscribe(prefix) => Said::Subscribe(prefix.to_vec()),
         PeerEvent::Cancel(prefix) => Said::Cancel(prefix.to_vec()),
         PeerEvent::Ping(context) => Said::Ping(context.to_vec()),
-        PeerEvent::LongMessage(bytes) => panic!("no message has {bytes} bytes"),
+        PeerEvent::LongMessage(bytes) => unreachable!("the announcement of {bytes} bytes depends on the pieces"),
         PeerEvent::Message(message) => Said::Message(message.topic().to_vec(), message.payload().to_vec()),
         PeerEvent::Dropped => Said::Dropped,
     }
@@ -117,13 +151,13 @@ fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, PeerFault> {
 }
 
 /// Reads all that a peer sends, one frame after the other.
-fn read_plainly(input: &[u8], role: SocketRole) -> Transcript {
+fn read_plainly(input: &[u8], (role, payload_bytes): (SocketRole, u64)) -> Transcript {
     let mut said = Vec::new();
-    let end = read_stream(input, role, &mut said);
+    let end = read_stream(input, role, payload_bytes, &mut said);
     Transcript { said, end }
 }
 
-fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(), PeerFault> {
+fn read_stream(input: &[u8], role: SocketRole, payload_bytes: u64, said: &mut Vec<Said>) -> Result<(), PeerFault> {
     let mut mechanism = Vec::new();
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
         match (at, byte) {
@@ -163,7 +197,7 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
         });
     }
     said.push(Said::Ready(input[11] > 0));
-    if publishes { read_messages(rest, said) } else { read_subscriptions(rest, said) }
+    if publishes { read_messages(rest, payload_bytes, said) } else { read_subscriptions(rest, said) }
 }
 
 /// Returns whether the name of a mechanism or of a socket type may have this byte.
@@ -198,7 +232,7 @@ fn read_command(frame: &Frame<'_>, said: &mut Vec<Said>) -> Result<(), PeerFault
     Ok(())
 }
 
-fn read_messages(mut rest: &[u8], said: &mut Vec<Said>) -> Result<(), PeerFault> {
+fn read_messages(mut rest: &[u8], payload_bytes: u64, said: &mut Vec<Said>) -> Result<(), PeerFault> {
     let mut message: Vec<Frame<'_>> = Vec::new();
     let mut is_dropped = false;
     while let Some(frame) = take_frame(&mut rest)? {
@@ -210,7 +244,7 @@ fn read_messages(mut rest: &[u8], said: &mut Vec<Said>) -> Result<(), PeerFault>
         message.push(frame);
         let is_possible = match &message[..] {
             [topic] => !is_last && topic.body_bytes > 0 && topic.body_bytes <= MAX_TOPIC_BYTES as u64,
-            [_, payload] => is_last && payload.body_bytes <= PAYLOAD_BYTES,
+            [_, payload] => is_last && payload.body_bytes <= payload_bytes,
             _ => false,
         };
         if !is_possible && !is_dropped {
