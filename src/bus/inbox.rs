@@ -40,7 +40,7 @@ struct Contents {
     /// Those that the bus thread has not taken.
     messages: VecDeque<WireMessage>,
     notices: Notices,
-    /// Bytes and peers are counted elsewhere.
+    /// Peers are counted elsewhere.
     counters: BusCounters,
     /// Whether each dialled endpoint is or was connected. These are the last ones of the counters.
     had_connection: Vec<bool>,
@@ -55,8 +55,6 @@ pub struct Notices {
     pub has_refused: bool,
     /// The oldest message waits for a peer that has no room.
     pub is_stalled: bool,
-    /// The weight of the messages that have a place.
-    pub bytes: usize,
     /// When the thread must have ended, if it is to end. Nothing enters any more.
     pub stop_at: Option<Instant>,
 }
@@ -139,8 +137,9 @@ impl Inbox {
         if notices.stop_at.is_some() {
             return Err(Unavailable::Stopping);
         }
-        let fits = notices.bytes == 0 || notices.bytes.saturating_add(weight_bytes) <= self.limits.buffered_bytes;
-        if fits && counters.queue.depth < self.limits.queue_messages.get() as u64 {
+        let QueueCounters { depth, bytes, .. } = counters.queue;
+        let fits = bytes == 0 || bytes.saturating_add(weight_bytes) <= self.limits.buffered_bytes;
+        if fits && depth < self.limits.queue_messages.get() as u64 {
             return Ok(contents);
         }
         let refusal = if notices.is_stalled { Unavailable::Stalled } else { Unavailable::QueueFull };
@@ -175,22 +174,23 @@ impl Inbox {
     /// Gives back the places of so many messages, which weigh this together. `is_stalled` says whether the oldest of
     /// those that are left waits for a peer that has no room.
     pub fn give_back(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
-        let Contents { counters, notices, .. } = &mut *self.lock();
+        let mut contents = self.lock();
+        let Contents { counters, notices, .. } = &mut *contents;
         let queue = &mut counters.queue;
         debug_assert!(messages <= queue.depth, "{messages} messages of {}", queue.depth);
-        debug_assert!(weight_bytes <= notices.bytes, "{weight_bytes} bytes of {}", notices.bytes);
+        debug_assert!(weight_bytes <= queue.bytes, "{weight_bytes} bytes of {}", queue.bytes);
         counters.published += messages;
         queue.depth -= messages;
-        notices.bytes -= weight_bytes;
-        debug_assert_eq!(queue.depth == 0, notices.bytes == 0, "each message weighs something");
-        debug_assert_eq!(
-            counters.accepted,
-            counters.published + queue.depth,
-            "what was accepted waits or is published"
-        );
+        queue.bytes -= weight_bytes;
         notices.has_refused &= messages == 0;
         queue.pipe_full += u64::from(is_stalled && !notices.is_stalled);
         notices.is_stalled = is_stalled;
+        contents.check();
+    }
+
+    /// Returns whether all places were given back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().counters.queue.depth == 0
     }
 
     /// Says whether a dialled endpoint is connected.
@@ -228,9 +228,7 @@ impl Inbox {
 
     /// Returns what the bus has done so far and what it holds now.
     pub fn counters(&self) -> BusCounters {
-        let contents = self.lock();
-        let mut counters = contents.counters.clone();
-        counters.queue.bytes = contents.notices.bytes;
+        let counters = self.lock().counters.clone();
         BusCounters { peers: (*self.peers).clone(), hub: self.hub.as_deref().cloned(), ..counters }
     }
 
@@ -255,13 +253,24 @@ impl Publish for Inbox {
         let message = message.ok_or(Unavailable::QueueFull)?;
         let weight_bytes = message.weight_bytes();
         let mut contents = self.enter(weight_bytes)?;
-        contents.notices.bytes += weight_bytes;
         contents.counters.accepted += 1;
         let queue = &mut contents.counters.queue;
         queue.depth += 1;
+        queue.bytes += weight_bytes;
         queue.high_water = queue.high_water.max(queue.depth);
         contents.messages.push_back(message);
+        contents.check();
         Ok(())
+    }
+}
+
+impl Contents {
+    /// Checks what holds at any time.
+    fn check(&self) {
+        let BusCounters { accepted, published, queue, .. } = &self.counters;
+        debug_assert_eq!(*accepted, published + queue.depth, "what was accepted waits or is published");
+        debug_assert_eq!(queue.depth == 0, queue.bytes == 0, "each message weighs something");
+        debug_assert!(self.messages.len() as u64 <= queue.depth, "what was not taken keeps its place");
     }
 }
 

@@ -2,7 +2,7 @@
 //! gone, closes nothing.
 //!
 //! While nothing is sent, the kernel's keep-alive finds out. It does not run while data is unacknowledged: then the
-//! kernel sends it again for 15 minutes, so the bus looks at each connection itself. `TCP_USER_TIMEOUT` is not the way,
+//! kernel sends it again for 15 minutes, so the bus checks each connection itself. `TCP_USER_TIMEOUT` is not the way,
 //! since it also ends a peer that acknowledges and does not read.
 
 use std::os::fd::BorrowedFd;
@@ -17,10 +17,10 @@ pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
 
-/// The pause between two looks at all connections: one that has vanished is found within half a minute. A look comes
+/// The pause between two checks of all connections: one that has vanished is found within half a minute. A check comes
 /// between the last probe and the end that the kernel then puts to the connection, which says nothing of it.
-pub(super) const LOOK_PAUSE: Duration = Duration::from_secs(4);
-const _: () = assert!(LOOK_PAUSE.as_secs() < KEEPALIVE_INTERVAL.as_secs());
+pub(super) const CHECK_PAUSE: Duration = Duration::from_secs(4);
+const _: () = assert!(CHECK_PAUSE.as_secs() < KEEPALIVE_INTERVAL.as_secs());
 
 /// How long the other side must have acknowledged nothing.
 const SILENT_MS: u32 = 20_000;

@@ -90,9 +90,10 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(data), flags)?)
     }
 
-    /// Looks what has happened, and does not wait. Returns what [`Poller::wait`] does.
-    pub(super) fn look(&mut self) -> bool {
-        self.wait(Some(Duration::ZERO)).unwrap_or_default()
+    /// Finds out what has happened, and does not wait. Returns what [`Poller::wait`] does.
+    pub(super) fn poll(&mut self) -> bool {
+        // A signal interrupts a wait alone. What has happened would stay for the next call.
+        self.wait(Some(Duration::ZERO)).unwrap_or(false)
     }
 
     /// Waits until the waker is set or a socket is ready, at most for `time`; without it, for ever. Returns whether a
@@ -125,7 +126,7 @@ impl Poller {
     }
 }
 
-/// The longest work between two looks at the clock that is believed: a turn takes a few milliseconds.
+/// The longest work between two readings of the clock that is believed: a turn takes a few milliseconds.
 const LONG_WORK: Duration = Duration::from_millis(5);
 
 /// The time since the start of the thread, without the pauses of the process, in which it has written to nobody: what
@@ -134,22 +135,23 @@ const LONG_WORK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
-    looked_at: Instant,
+    /// When the system's clock was read last.
+    read_at: Instant,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        Self { now: Duration::ZERO, looked_at: Instant::now() }
+        Self { now: Duration::ZERO, read_at: Instant::now() }
     }
 
-    /// Waits as [`Poller::wait`] does, until `until` at most. After an interruption it looks what has happened.
+    /// Waits as [`Poller::wait`] does, until `until` at most. After an interruption it finds out what has happened.
     pub(super) fn wait(&mut self, poller: &mut Poller, until: Option<Instant>) -> bool {
         self.advance();
-        let meant = until.map(|until| until.saturating_duration_since(self.looked_at));
+        let meant = until.map(|until| until.saturating_duration_since(self.read_at));
         let end = poller.wait(meant);
         let most = if end.is_err() { Duration::ZERO } else { meant.unwrap_or(Duration::MAX) };
         self.count(Instant::now(), most);
-        end.unwrap_or_else(|_| poller.look())
+        end.unwrap_or_else(|_| poller.poll())
     }
 
     /// Counts the work since the last call, or since the end of the last wait.
@@ -163,13 +165,13 @@ impl Clock {
     }
 
     fn count(&mut self, now: Instant, most: Duration) {
-        self.now += now.saturating_duration_since(self.looked_at).min(most);
-        self.looked_at = now;
+        self.now += now.saturating_duration_since(self.read_at).min(most);
+        self.read_at = now;
     }
 
     /// Returns when it is `time`, if there is no pause until then.
     pub(super) fn instant_of(&self, time: Duration) -> Instant {
-        self.looked_at + time.saturating_sub(self.now)
+        self.read_at + time.saturating_sub(self.now)
     }
 }
 

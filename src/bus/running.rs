@@ -40,7 +40,7 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
-        let server = Server::open(&config, &poller)?.unwrap_or_default();
+        let server = Server::open(&config, &poller)?;
         let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
         let dialled = if config.connect.is_empty() { Vec::new() } else { with_context(&config.connect, dial)? };
         let bound = server.endpoints().map(|(endpoint, _)| endpoint).collect();

@@ -20,7 +20,7 @@ const OVERHEAD_BYTES: usize = 128;
 /// Messages that libzmq receives ahead for each hub. It does not count their bytes.
 const AHEAD_MESSAGES: i32 = 16;
 
-/// Messages that are received, and handed on together, before the connections are looked at again.
+/// Messages that are received, and handed on together, before the events of the connections are read again.
 const BATCH_MESSAGES: usize = 1_024;
 
 type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
@@ -113,7 +113,7 @@ impl Subscriber {
                 Some(until) => self.received.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
                 None => self.received.recv().ok(),
             };
-            self.batch = batch.unwrap_or_default().into_iter();
+            self.batch = batch?.into_iter();
         }
         let received = self.batch.next()?;
         let Handover { waker, waiting_bytes, .. } = &*self.interrupter.0;
@@ -174,7 +174,7 @@ impl Receiving {
         let most_bytes = if self.is_full { MOST_WAITING_BYTES / 2 } else { MOST_WAITING_BYTES };
         self.is_full = self.handover.waiting_bytes.load(Ordering::Acquire) >= most_bytes;
         if self.is_full {
-            // What libzmq announces must be looked at, or it would end each wait at once.
+            // The events that libzmq announces must be read, or they would end each wait at once.
             self.links.iter().for_each(|link| _ = link.socket.get_events());
             return None;
         }

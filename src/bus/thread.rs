@@ -67,11 +67,11 @@ impl BusThread {
         schedule_as_batch();
         let mut is_more = true;
         loop {
-            self.look(is_more);
+            self.collect(is_more);
             let now = self.clock.now();
             is_more = self.turn(now);
-            // What happened at the sockets was looked at, and what there was room for was written, so that a pause of
-            // the process counts for nobody.
+            // What had happened at the sockets is known, and what there was room for was written, so that a pause of the
+            // process counts for nobody.
             is_more |= self.end_stalled(now);
             self.give_back(now);
             if let Some(stop_at) = self.notices.stop_at
@@ -82,9 +82,9 @@ impl BusThread {
         }
     }
 
-    /// Takes what was posted, and then looks what has happened: what arrived before a message was posted is read before
-    /// the message is matched. Waits until something happens or is due if there is nothing to do.
-    fn look(&mut self, is_more: bool) {
+    /// Takes what was posted, and then finds out what has happened: what arrived before a message was posted is read
+    /// before the message is matched. Waits until something happens or is due if there is nothing to do.
+    fn collect(&mut self, is_more: bool) {
         self.notices = self.inbox.take(&mut self.batch, !is_more);
         let may_wait = self.notices.is_parked && !(self.dialled.iter().any(Dialled::is_due) && self.read_events());
         let mut is_libzmq_ready = if may_wait {
@@ -92,12 +92,12 @@ impl BusThread {
             self.clock.wait(&mut self.poller, until)
         } else {
             self.clock.advance();
-            self.poller.look()
+            self.poller.poll()
         };
         if self.notices.is_parked {
             self.notices = self.inbox.take(&mut self.batch, false);
             if self.is_bound() && !self.batch.is_empty() {
-                is_libzmq_ready |= self.poller.look();
+                is_libzmq_ready |= self.poller.poll();
             }
         }
         self.poller.changes().for_each(|ready| self.server.on_ready(&ready));
@@ -128,7 +128,7 @@ impl BusThread {
             self.server.take_in(&mut self.exchange, &self.poller, now);
         }
         let count = self.batch.len().min(BATCH_MESSAGES as usize);
-        // Of many messages at once, the last one is looked at: a person posts one at a time.
+        // Of many messages at once, the last one is noted: a person posts one at a time.
         if let Some(last) = count.checked_sub(1).and_then(|last| self.batch.get(last)) {
             self.exchange.note_topic(last.topic());
         }
@@ -165,21 +165,20 @@ impl BusThread {
         let is_stalled = self.is_stalled();
         if freed.posted > 0 || is_stalled != self.notices.is_stalled {
             self.inbox.give_back(freed.posted, freed.posted_weight_bytes, is_stalled);
-            self.notices.bytes -= freed.posted_weight_bytes;
         }
-        self.tell_subscriptions(now);
+        self.report_subscriptions(now);
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
-    fn tell_subscriptions(&mut self, now: Duration) {
+    fn report_subscriptions(&mut self, now: Duration) {
         let Exchange { subscriptions, unsubscribed_topics, .. } = &mut self.exchange;
         let dialled = self.dialled.iter_mut();
         let of_dialled =
             dialled.map(|it| (Some(&it.link.address), it.subscriptions.as_ref(), &mut it.unsubscribed_topics));
-        for (endpoint, told, topics) in of_dialled.chain([(None, Some(&*subscriptions), unsubscribed_topics)]) {
+        for (endpoint, asked_for, topics) in of_dialled.chain([(None, Some(&*subscriptions), unsubscribed_topics)]) {
             for topic in topics.take_new() {
                 let topic = String::from_utf8_lossy(&topic).into_owned();
-                let is_taken = told.is_none_or(Subscriptions::have_everything);
+                let is_taken = asked_for.is_none_or(Subscriptions::have_everything);
                 (self.on_event)(BusEvent::Unsubscribed { endpoint: endpoint.cloned(), topic, is_taken });
             }
         }
@@ -187,8 +186,8 @@ impl BusThread {
             return;
         }
         for Dialled { link, subscriptions, .. } in &self.dialled {
-            let told: &dyn Display = subscriptions.as_ref().map_or(&"too many to tell", |told| told);
-            log(format_args!("subscriptions at {}: {told}", link.address));
+            let shown: &dyn Display = subscriptions.as_ref().map_or(&"too many to tell", |shown| shown);
+            log(format_args!("subscriptions at {}: {shown}", link.address));
         }
         if self.is_bound() {
             log(format_args!("subscriptions at the bound endpoints: {}", self.exchange.subscriptions));
@@ -205,7 +204,7 @@ impl BusThread {
     /// Begins to stop. Returns whether nothing is left to be done before the sockets are closed.
     fn is_done(&mut self, is_more: bool, now: Duration) -> bool {
         let has_read_all = !self.is_bound() || self.server.read_last(&self.exchange, now);
-        !is_more && self.notices.bytes == 0 && self.exchange.messages() == 0 && has_read_all
+        !is_more && has_read_all && self.exchange.messages() == 0 && self.inbox.is_empty()
     }
 
     /// Closes the sockets. What is on its way is still written until `stop_at`.
@@ -214,7 +213,7 @@ impl BusThread {
         self.server.close_all(self.clock.now());
         let mut is_more = true;
         while !self.server.is_empty() && Instant::now() < stop_at {
-            self.look(is_more);
+            self.collect(is_more);
             is_more = self.turn(self.clock.now());
         }
         // This removes the files of its Unix sockets, before libzmq may block until everything is sent.

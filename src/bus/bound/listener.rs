@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -30,21 +31,27 @@ pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 /// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Listener {
-    /// When that of an `ipc://` endpoint is dropped, its file is removed.
-    socket: Box<dyn AsFd + Send>,
+/// Where we listen, and for whom.
+#[derive(Debug)]
+pub(super) struct Side {
     /// The endpoint in force: an address, the port that the kernel chose, the path of `ipc://*`.
     pub(super) endpoint: Endpoint,
     /// What its peers do.
     pub(super) peers: SocketRole,
     /// It is of the embedded hub, whose subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
+}
+
+pub(super) struct Listener {
+    /// When that of an `ipc://` endpoint is dropped, its file is removed.
+    socket: Box<dyn AsFd + Send>,
+    pub(super) side: Arc<Side>,
     /// Somebody may wait to be accepted.
     pub(super) may_accept: bool,
 }
 
-/// The socket of a connection, and over TCP the address of its peer.
-pub(super) type Accepted = (OwnedFd, Option<SocketAddr>);
+/// The socket of a connection; over TCP, the address of its peer; and where it was accepted.
+pub(super) type Accepted = (OwnedFd, Option<SocketAddr>, Arc<Side>);
 
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -76,13 +83,16 @@ impl Listeners {
     }
 
     /// Accepts a connection if there is one. After an error for lack of a descriptor, a connection was ended.
-    pub(super) fn accept(&mut self, index: usize, now: Duration) -> Result<Option<Accepted>, Errno> {
+    pub(super) fn accept(&mut self, index: usize, now: Duration) -> Result<Option<Accepted>, (Errno, Arc<Side>)> {
         let is_accepting = self.is_accepting(now);
         let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && is_accepting) else {
             return Ok(None);
         };
         match acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((socket, peer)) => return Ok(Some((socket, peer.and_then(|peer| peer.try_into().ok())))),
+            Ok((socket, peer)) => {
+                let address = peer.and_then(|peer| peer.try_into().ok());
+                return Ok(Some((socket, address, Arc::clone(&listener.side))));
+            }
             Err(Errno::AGAIN) => listener.may_accept = false,
             Err(error) if is_of_connection(error) => {}
             Err(error) => {
@@ -93,7 +103,7 @@ impl Listeners {
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
                     self.accepts_from = Some(now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE });
-                    return Err(error);
+                    return Err((error, Arc::clone(&listener.side)));
                 }
             }
         }
@@ -120,7 +130,7 @@ fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result
         }
     };
     let endpoint = bound.and_then(|bound| bound.parse().ok()).unwrap_or_else(|| endpoint.clone());
-    Ok(Listener { socket, endpoint, peers, is_of_hub, may_accept: true })
+    Ok(Listener { socket, side: Arc::new(Side { endpoint, peers, is_of_hub }), may_accept: true })
 }
 
 fn tcp_endpoint(address: SocketAddr) -> String {
@@ -158,10 +168,10 @@ fn open_ipc(name: &str) -> io::Result<UnixListener> {
             let open = |number| UnixListener::open(&path(number), BACKLOG);
             let opened = (1..=100).fold(open(0), |opened, number| opened.or_else(|_| open(number)));
             opened.map_err(|error| {
-                let place = directory.display();
+                let directory = directory.display();
                 io::Error::new(
                     error.kind(),
-                    format!("no socket can be made in {place}: {error}; TMPDIR names another place"),
+                    format!("no socket can be made in {directory}: {error}; TMPDIR names another place"),
                 )
             })
         }

@@ -2,7 +2,6 @@
 
 mod listener;
 mod peer;
-mod peers;
 mod reports;
 mod server;
 

@@ -1,14 +1,18 @@
-//! One connection that a peer has made to an endpoint that we bound: its socket, and what the server knows of it.
+//! The connections that peers have made to the endpoints that we bound: the socket of each, and what the server knows
+//! of it.
 
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
+use super::listener::Side;
 use crate::bus::ffi;
 use crate::bus::liveness::has_vanished;
 use crate::zmtp::{Exchange, Heartbeat, PeerSession};
@@ -23,13 +27,15 @@ pub(super) type PeerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Phase {
-    Handshake,
+    /// The handshake must have ended by then.
+    Handshake(Duration),
     /// A subscriber at this place.
     Subscriber(u8),
     Publisher(Heartbeat),
-    /// It gets nothing more, and what it sends is dropped until it ends the connection. Without this, the kernel would
-    /// reset the connection if it had sent something, and the peer would lose what it had not read.
-    Closing,
+    /// It gets nothing more, and what it sends is dropped until it ends the connection, by then at the latest. Without
+    /// this, the kernel would reset the connection if it had sent something, and the peer would lose what it had not
+    /// read.
+    Closing(Duration),
 }
 
 #[derive(Debug)]
@@ -38,10 +44,9 @@ pub(super) struct Peer {
     pub(super) socket: OwnedFd,
     /// Where it has connected from over TCP; `None` over ipc.
     pub(super) address: Option<SocketAddr>,
-    pub(super) listener: usize,
+    /// Where it has connected to.
+    pub(super) side: Arc<Side>,
     pub(super) phase: Phase,
-    /// When its handshake must have ended or, while it is closing, its connection.
-    pub(super) until: Option<Duration>,
     /// What it may say next. It is not there while the peer is read, and once it is closing.
     pub(super) session: Option<PeerSession>,
     /// The rest of our greeting, and commands that are to be written between two messages.
@@ -58,6 +63,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    pub(super) fn is_in_handshake(&self) -> bool {
+        matches!(self.phase, Phase::Handshake(_))
+    }
+
+    /// Returns when its handshake must have ended or, while it is closing, its connection.
+    pub(super) fn until(&self) -> Option<Duration> {
+        if let Phase::Handshake(until) | Phase::Closing(until) = self.phase { Some(until) } else { None }
+    }
+
     /// Returns how many bytes of a publisher are read at most once the bus stops: what had come then, and what ends a
     /// message that has begun. All of one that has ended is read.
     pub(super) fn wanted_at_stop(&self) -> usize {
@@ -79,7 +93,7 @@ impl Peer {
 
     /// Returns whether its machine has vanished.
     pub(super) fn has_vanished(&self) -> bool {
-        let is_watched = self.until.is_none() && self.address.is_some() && !self.has_ended;
+        let is_watched = self.until().is_none() && self.address.is_some() && !self.has_ended;
         is_watched && has_vanished(self.socket.as_fd())
     }
 
@@ -107,9 +121,9 @@ impl Peer {
         if self.commands.is_empty() || !self.is_writable || is_within_message() || awaits_version() {
             return Ok(());
         }
-        let mut commands = std::mem::take(&mut self.commands);
+        let mut commands = mem::take(&mut self.commands);
         let written = self.write([&commands, &[]])?;
-        commands.drain(..written.min(commands.len()));
+        commands.drain(..written);
         self.commands = commands;
         Ok(())
     }
@@ -155,5 +169,49 @@ impl fmt::Display for Peer {
                 None => f.write_str("a process of another container"),
             },
         }
+    }
+}
+
+/// The peers of all listeners, and who of them is read next.
+#[derive(Default)]
+pub(super) struct Peers {
+    pub(super) all: BTreeMap<PeerId, Peer>,
+    /// The subscriber that has, or had, each place.
+    pub(super) subscribers: BTreeMap<u8, PeerId>,
+    /// Peers that may have something to read, in rotation.
+    pub(super) readable: VecDeque<PeerId>,
+    /// Nobody in a handshake or at its end is waited for until an earlier time than this.
+    pub(super) due: Option<Duration>,
+}
+
+impl Peers {
+    pub(super) fn subscriber(&self, place: u8) -> Option<&Peer> {
+        self.all.get(self.subscribers.get(&place)?).filter(|peer| peer.phase == Phase::Subscriber(place))
+    }
+
+    pub(super) fn publishers(&self) -> impl Iterator<Item = &Peer> {
+        self.all.values().filter(|peer| matches!(peer.phase, Phase::Publisher(_)))
+    }
+
+    pub(super) fn in_handshake(&self) -> impl Iterator<Item = &Peer> {
+        self.all.values().filter(|peer| peer.is_in_handshake())
+    }
+
+    /// Returns the peers of which this is true, by their numbers.
+    pub(super) fn ids(&self, is_sought: impl Fn(&Peer) -> bool) -> Vec<PeerId> {
+        self.all.values().filter(|peer| is_sought(peer)).map(|peer| peer.id).collect()
+    }
+
+    /// Takes note that a peer may have something to read.
+    pub(super) fn queue(&mut self, id: PeerId) {
+        if let Some(peer) = self.all.get_mut(&id)
+            && !mem::replace(&mut peer.is_queued, true)
+        {
+            self.readable.push_back(id);
+        }
+    }
+
+    pub(super) fn wait_until(&mut self, until: Duration) {
+        self.due = self.due.into_iter().chain([until]).min();
     }
 }

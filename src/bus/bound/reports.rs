@@ -8,7 +8,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use super::listener::{Listener, Listeners};
+use super::listener::Side;
 use super::peer::{Peer, Phase};
 use crate::bus::endpoint::Endpoint;
 use crate::bus::liveness::HAS_VANISHED;
@@ -68,33 +68,31 @@ pub(super) enum Excess {
     BrokenProtocol(PeerFault),
     SlowMessage,
     Vanished,
+    /// A message has waited for it for longer than this time, while others were refused.
+    Stalled(Duration),
     Subscription,
     Message,
 }
 
-/// Of several that say the same, one line is logged for each listener.
-type LogKey = (usize, Discriminant<Excess>, Option<Discriminant<PeerFault>>);
+/// Of several that say the same, one line is logged for each endpoint.
+type LogKey = (Endpoint, Discriminant<Excess>, Option<Discriminant<PeerFault>>);
 
 #[derive(Default)]
 pub(in crate::bus) struct PeerReports {
     pub(in crate::bus) counters: Arc<PeerCounters>,
     pub(in crate::bus) hub_counters: Arc<HubCounters>,
+    /// Those of all listeners.
+    pub(super) sides: Vec<Arc<Side>>,
     logged: HashMap<LogKey, LineLimit<Duration>>,
     /// Subscribers that were disconnected, until they are reported to the program.
     pub(in crate::bus) lost: Vec<LostSubscriber>,
 }
 
 impl PeerReports {
-    /// Counts what somebody at a listener does, and logs it unless it was logged just before. Returns whether it did.
-    pub(super) fn report(
-        &mut self,
-        excess: &Excess,
-        who: &dyn fmt::Display,
-        (listeners, at): (&Listeners, usize),
-        now: Duration,
-    ) -> bool {
-        let Some(Listener { endpoint: here, peers: side, .. }) = listeners.all.get(at) else { return false };
-        let PeerCounters { refused, disconnected, subscriptions_refused, messages_dropped, .. } = &*self.counters;
+    /// Counts what somebody does, and logs it unless it was logged just before. Returns whether it did.
+    pub(super) fn report(&mut self, excess: &Excess, who: &dyn fmt::Display, at: &Side, now: Duration) -> bool {
+        let Side { endpoint: here, peers: side, .. } = at;
+        let PeerCounters { refused, disconnected, stalled, subscriptions_refused, messages_dropped } = &*self.counters;
         let (dropped, broken_rule) = match side {
             SocketRole::Publishes => (&self.hub_counters.dropped, "is not a topic and a payload within the bounds"),
             SocketRole::Subscribes => (messages_dropped, "may only subscribe"),
@@ -105,16 +103,17 @@ impl PeerReports {
             Excess::Stranger(fault) => (refused, Some(fault), "refuses"),
             Excess::BrokenProtocol(fault) => (disconnected, Some(fault), "disconnects"),
             Excess::SlowMessage | Excess::Vanished => (disconnected, None, "disconnects"),
+            Excess::Stalled(_) => (stalled, None, "disconnects the subscriber"),
             Excess::Subscription => (subscriptions_refused, None, "ignores a subscription of"),
             Excess::Message => (dropped, None, "drops a message of"),
         };
         counter.add(1);
-        let key = (at, mem::discriminant(excess), fault.map(mem::discriminant));
+        let key = (here.clone(), mem::discriminant(excess), fault.map(mem::discriminant));
         if !self.logged.entry(key).or_insert_with(LineLimit::new).passes(now) {
             return false;
         }
         // The listeners of the hub are the last ones.
-        let hint = |role| match listeners.all.iter().rev().find(|listener| Some(listener.peers) == role) {
+        let hint = |role| match self.sides.iter().rev().find(|side| Some(side.peers) == role) {
             Some(fitting) => format!("{} connect to {}", fitting.peers, fitting.endpoint),
             None => format!("only {side} connect there"),
         };
@@ -132,6 +131,7 @@ impl PeerReports {
             Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(" at {here}, which {fault}"),
             Excess::SlowMessage => format!(" at {here}, whose long message has not come in time while others wait"),
             Excess::Vanished => format!(" at {here}, which {HAS_VANISHED}"),
+            Excess::Stalled(time) => format!(" at {here}: {}", stalled_for(*time)),
             Excess::Subscription => format!(" at {here}, which is beyond its bounds"),
             Excess::Message => format!(" at {here}, which {broken_rule}"),
         };
@@ -139,12 +139,23 @@ impl PeerReports {
         true
     }
 
-    /// Reports to the program that a peer is disconnected, if that is a subscriber.
-    pub(super) fn report_lost(&mut self, peer: &Peer, reason: String, listeners: &Listeners, exchange: &mut Exchange) {
-        let Some(listener) = listeners.all.get(peer.listener) else { return };
+    /// Reports that a peer past its handshake is disconnected, to the program too if that is a subscriber. One that
+    /// breaks the protocol may come back at once, and is reported to the program as often as to the log.
+    pub(super) fn report_end(&mut self, excess: &Excess, peer: &Peer, exchange: &mut Exchange, now: Duration) {
+        let is_logged = self.report(excess, peer, &peer.side, now);
         let Phase::Subscriber(place) = peer.phase else { return };
+        let reason = match excess {
+            Excess::Stalled(time) => stalled_for(*time),
+            Excess::Vanished => format!("it {HAS_VANISHED}"),
+            Excess::BrokenProtocol(fault) if is_logged => format!("it {fault}"),
+            _ => return,
+        };
         let lost_messages = exchange.lost(place, peer.unacknowledged_bytes());
-        let (endpoint, peer) = (listener.endpoint.clone(), peer.to_string());
+        let (endpoint, peer) = (peer.side.endpoint.clone(), peer.to_string());
         self.lost.push(LostSubscriber { endpoint, peer, reason, lost_messages });
     }
+}
+
+fn stalled_for(time: Duration) -> String {
+    format!("a message waited for it for longer than {} s while others were refused", time.as_secs_f64())
 }

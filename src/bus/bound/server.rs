@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
@@ -15,14 +16,13 @@ use rustix::net::Shutdown;
 
 use super::Places;
 use super::listener::{Accepted, Listeners, REFUSED_PAUSE};
-use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Phase, READ_BUFFER_BYTES};
-use super::peers::Peers;
+use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Peers, Phase, READ_BUFFER_BYTES};
 use super::reports::{Excess, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
-use crate::bus::liveness::{HAS_VANISHED, LOOK_PAUSE};
+use crate::bus::liveness::CHECK_PAUSE;
 use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
-use crate::sys::log::{log, warning};
+use crate::sys::log::log;
 use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
     Exchange, GREETING, GREETING_VERSION_BYTES, Origin, PeerSession, PlaceSet, Reservations, SocketRole, put_pong,
@@ -34,7 +34,7 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// The time for a handshake. It is one round trip.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pause between two looks who is not read and gets a `PONG`.
+/// The pause in which it is asked again who is not read and gets a `PONG`.
 const PONGS_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a peer that gets nothing more is waited for.
@@ -67,10 +67,10 @@ pub(in crate::bus) struct Server {
     left: PlaceSet,
     reservations: Reservations,
     pub(in crate::bus) reports: PeerReports,
-    /// What may be read in this turn still, in bytes.
-    left_bytes: usize,
-    /// When the next look is due that finds machines that have vanished.
-    look_at: Duration,
+    /// What may still be read in this turn, in bytes.
+    turn_bytes: usize,
+    /// When it is due to find out whether machines have vanished.
+    check_at: Duration,
     intake: Intake,
     payload_bytes: u64,
     stall_timeout: Duration,
@@ -79,15 +79,18 @@ pub(in crate::bus) struct Server {
 }
 
 impl Server {
-    /// Listens at the endpoints that are to be bound. Returns `None` if there are none.
-    pub(in crate::bus) fn open(config: &BusConfig, poller: &Poller) -> Result<Option<Self>, BusError> {
+    /// Listens at the endpoints that are to be bound. If there are none, it has no places for peers.
+    pub(in crate::bus) fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
         let listeners = Listeners::open(config, poller)?;
         if listeners.all.is_empty() {
-            return Ok(None);
+            return Ok(Self::default());
         }
-        Ok(Some(Self {
+        let mut reports = PeerReports::default();
+        reports.sides.extend(listeners.all.iter().map(|listener| Arc::clone(&listener.side)));
+        Ok(Self {
             next_id: FIRST_TOKEN + listeners.all.len() as u64,
             listeners,
+            reports,
             places: Places::of(config.max_peers),
             payload_bytes: config.payload_bytes,
             stall_timeout: config.stall_timeout,
@@ -96,12 +99,12 @@ impl Server {
             ),
             read_buffer: vec![0; READ_BUFFER_BYTES],
             ..Self::default()
-        }))
+        })
     }
 
     /// Returns the endpoints in the order of [`super::super::Bus::bound`], each with what its peers do.
     pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (Endpoint, SocketRole)> {
-        self.listeners.all.iter().map(|listener| (listener.endpoint.clone(), listener.peers))
+        self.reports.sides.iter().map(|side| (side.endpoint.clone(), side.peers))
     }
 
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
@@ -143,7 +146,7 @@ impl Server {
             exchange.leave(std::mem::take(&mut self.left));
         }
         // Peers that were not looked at may have commands that can be written, or may be read again after a write.
-        is_more |= self.left_bytes == 0 && !self.peers.readable.is_empty();
+        is_more |= self.turn_bytes == 0 && !self.peers.readable.is_empty();
         is_more || self.peers.readable.iter().any(|id| self.may_read(*id, exchange))
     }
 
@@ -155,11 +158,11 @@ impl Server {
                 match self.listeners.accept(index, now) {
                     Ok(Some(accepted)) => {
                         has_accepted = true;
-                        self.greet(accepted, index, poller, now);
+                        self.greet(accepted, poller, now);
                     }
                     Ok(None) => break,
-                    Err(error) => {
-                        self.reports.report(&Excess::Accept(error.into()), &"peers", (&self.listeners, index), now);
+                    Err((error, side)) => {
+                        self.reports.report(&Excess::Accept(error.into()), &"peers", &side, now);
                     }
                 }
             }
@@ -167,17 +170,15 @@ impl Server {
         has_accepted
     }
 
-    fn greet(&mut self, (socket, address): Accepted, listener: usize, poller: &Poller, now: Duration) {
-        let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
+    fn greet(&mut self, (socket, address, side): Accepted, poller: &Poller, now: Duration) {
         let (id, until) = (self.next_id, now + HANDSHAKE_TIMEOUT);
         let mut peer = Peer {
             id,
             socket,
             address,
-            listener,
-            phase: Phase::Handshake,
-            until: Some(until),
-            session: Some(PeerSession::new(role, self.payload_bytes)),
+            phase: Phase::Handshake(until),
+            session: Some(PeerSession::new(side.peers, self.payload_bytes)),
+            side,
             commands: Vec::new(),
             is_queued: true,
             is_writable: true,
@@ -193,7 +194,7 @@ impl Server {
         peer.commands.extend_from_slice(rest);
         if let Err(error) = poller.add(peer.socket.as_fd(), id) {
             self.listeners.accepts_from = Some(now + REFUSED_PAUSE);
-            self.reports.report(&Excess::Accept(error), &peer, (&self.listeners, listener), now);
+            self.reports.report(&Excess::Accept(error), &peer, &peer.side, now);
             return;
         }
         self.next_id += 1;
@@ -209,7 +210,7 @@ impl Server {
         let mut of_address: HashMap<_, usize> = HashMap::new();
         let host = |peer: &Peer| peer.address.map(|address| address.ip());
         self.peers.in_handshake().for_each(|peer| *of_address.entry(host(peer)).or_default() += 1);
-        let rank = |peer: &&Peer| (!is_silent(peer), Reverse(of_address.get(&host(peer)).copied()), peer.until);
+        let rank = |peer: &&Peer| (!is_silent(peer), Reverse(of_address.get(&host(peer)).copied()), peer.until());
         self.peers.in_handshake().min_by_key(rank).map(|peer| peer.id)
     }
 
@@ -219,6 +220,9 @@ impl Server {
         for place in exchange.waiting().iter() {
             let Some(&id) = self.peers.subscribers.get(&place) else { continue };
             let Some(peer) = self.peers.all.get_mut(&id) else { continue };
+            // Who is closed in a turn keeps its place until the exchange forgets it, at the end of the turn.
+            let has_place = matches!(peer.phase, Phase::Subscriber(at) if at == place);
+            assert!(has_place || matches!(peer.phase, Phase::Closing(_)), "{peer} is not at {place}");
             match peer.write_batch(exchange, &mut self.write_buffer) {
                 Ok(is_left) => is_more |= is_left,
                 Err(_) => self.end(id),
@@ -275,13 +279,8 @@ impl Server {
         for (origin, _) in held_up.into_iter().filter(|(_, is_held_up)| *is_held_up) {
             for place in exchange.oldest_waits_for(origin, now.saturating_sub(self.stall_timeout)).0.iter() {
                 let Some(peer) = self.peers.subscriber(place) else { continue };
-                let id = peer.id;
-                self.reports.counters.stalled.add(1);
-                let after_s = self.stall_timeout.as_secs_f64();
-                let reason = format!("a message waited for it for longer than {after_s} s while others were refused");
-                warning(format_args!("the bus disconnects the subscriber {peer}: {reason}"));
-                self.reports.report_lost(peer, reason, &self.listeners, exchange);
-                self.close(id, now);
+                self.reports.report_end(&Excess::Stalled(self.stall_timeout), peer, exchange, now);
+                self.close(peer.id, now);
             }
         }
         !self.left.is_empty()
@@ -289,7 +288,7 @@ impl Server {
 
     fn end_for(&mut self, excess: &Excess, id: PeerId, now: Duration) {
         if let Some(peer) = self.peers.all.get(&id) {
-            self.reports.report(excess, peer, (&self.listeners, peer.listener), now);
+            self.reports.report(excess, peer, &peer.side, now);
             self.end(id);
         }
     }
@@ -302,7 +301,8 @@ impl Server {
         match self.intake {
             Intake::All => {
                 for peer in self.peers.all.values_mut() {
-                    let unread_bytes = ioctl_fionread(&peer.socket).unwrap_or_default();
+                    // Where the connection has failed, there is nothing to read.
+                    let unread_bytes = ioctl_fionread(&peer.socket).unwrap_or(0);
                     peer.left_at_stop = usize::try_from(unread_bytes).unwrap_or(usize::MAX);
                 }
                 self.intake = last;
@@ -330,7 +330,7 @@ impl Server {
     fn close(&mut self, id: PeerId, now: Duration) {
         self.leave(id);
         let Some(peer) = self.peers.all.get_mut(&id) else { return };
-        (peer.phase, peer.until, peer.session) = (Phase::Closing, Some(now + CLOSING_TIMEOUT), None);
+        (peer.phase, peer.session) = (Phase::Closing(now + CLOSING_TIMEOUT), None);
         peer.commands.clear();
         peer.shut_down(Shutdown::Write);
         self.peers.wait_until(now + CLOSING_TIMEOUT);
@@ -356,32 +356,29 @@ impl Server {
         if self.peers.due.is_none_or(|due| due > now) {
             return;
         }
-        for id in self.peers.ids(|peer| peer.until.is_some_and(|until| until <= now)) {
-            let is_stopping = self.listeners.accepts_from.is_none();
+        let is_stopping = self.listeners.accepts_from.is_none();
+        for id in self.peers.ids(|peer| peer.until().is_some_and(|until| until <= now)) {
             let Some(peer) = self.peers.all.get_mut(&id) else { continue };
-            let is_subscriber =
-                self.listeners.all.get(peer.listener).is_some_and(|it| it.peers == SocketRole::Subscribes);
             // A subscriber may not have got all of it. The stop has a deadline of its own.
-            let may_wait = is_stopping && is_subscriber && peer.phase == Phase::Closing;
+            let may_wait = is_stopping && peer.side.peers == SocketRole::Subscribes && !peer.is_in_handshake();
             if may_wait && peer.unacknowledged_bytes() > 0 {
-                peer.until = Some(now + CLOSING_TIMEOUT);
+                peer.phase = Phase::Closing(now + CLOSING_TIMEOUT);
             } else {
                 self.end(id);
             }
         }
-        self.peers.due = self.peers.all.values().filter_map(|peer| peer.until).min();
+        self.peers.due = self.peers.all.values().filter_map(Peer::until).min();
     }
 
     /// Ends the connections of machines that have vanished. What a publisher has sent is still read.
     fn end_vanished(&mut self, exchange: &mut Exchange, now: Duration) {
-        if now < self.look_at {
+        if now < self.check_at {
             return;
         }
-        self.look_at = now + LOOK_PAUSE;
+        self.check_at = now + CHECK_PAUSE;
         for id in self.peers.ids(Peer::has_vanished) {
             let Some(peer) = self.peers.all.get_mut(&id) else { continue };
-            self.reports.report(&Excess::Vanished, peer, (&self.listeners, peer.listener), now);
-            self.reports.report_lost(peer, format!("it {HAS_VANISHED}"), &self.listeners, exchange);
+            self.reports.report_end(&Excess::Vanished, peer, exchange, now);
             peer.has_ended = true;
             peer.shut_down(Shutdown::Both);
             self.peers.queue(id);
@@ -392,10 +389,10 @@ impl Server {
     pub(in crate::bus) fn deadline(&self, exchange: &Exchange, now: Duration) -> Option<Duration> {
         let pongs = self.have_to_wait(exchange).then(|| now + PONGS_PAUSE);
         let late = self.reservations.deadline().filter(|_| !exchange.is_full());
-        let look = (!self.peers.all.is_empty()).then_some(self.look_at);
+        let check = (!self.peers.all.is_empty()).then_some(self.check_at);
         let last_read =
             if let Intake::Last { quiet_at, until } = self.intake { Some(quiet_at.min(until)) } else { None };
         let accept = self.listeners.accepts_from.filter(|from| *from >= now);
-        [self.peers.due, pongs, late, look, last_read, accept].into_iter().flatten().min()
+        [self.peers.due, pongs, late, check, last_read, accept].into_iter().flatten().min()
     }
 }

@@ -31,10 +31,11 @@ impl Frame {
     }
 
     /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
-    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have.
+    /// Returns `None` if there is no memory for the frame.
     pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
-        debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
-        let bytes = buffer.get(part)?;
+        let bytes = buffer.get(part.clone());
+        assert!(bytes.is_some(), "no part {part:?} in {} bytes", buffer.len());
+        let bytes = bytes?;
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));

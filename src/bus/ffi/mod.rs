@@ -58,7 +58,8 @@ pub(crate) fn unacknowledged_bytes(connection: BorrowedFd<'_>) -> u64 {
     // SAFETY: the descriptor is open while it is borrowed, and the kernel writes an `int` to the address.
     let status = unsafe { libc::ioctl(connection.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     debug_assert_eq!(status, 0, "a socket tells what was not acknowledged");
-    u64::try_from(bytes).unwrap_or_default()
+    // There are never fewer than none.
+    bytes.unsigned_abs().into()
 }
 
 /// Returns what the kernel knows of a TCP connection, or an error for another socket.

@@ -23,7 +23,7 @@ use crate::zmtp::{PeerEvent, SocketRole, Subscriptions, WireMessage, read_subscr
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
 
-/// The place of the hub in its [`Subscriptions`].
+/// The hub is the only subscriber in its [`Subscriptions`].
 const HUB: u8 = 0;
 
 pub(in crate::bus) struct Dialled {
@@ -69,10 +69,10 @@ impl Dialled {
     /// Hands a whole message to libzmq. Returns false, and must be repeated, if the pipe is full or no memory is left.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         (self.is_full, self.is_unread) = (!self.send(message), true);
-        // A hub that subscribes to everything by itself does not tell what its subscribers ask for.
-        let is_told = |of: &&Subscriptions| !of.have_everything() || of.prefixes() > 1;
-        let told = self.subscriptions.as_ref().filter(is_told);
-        if !self.is_full && told.is_some_and(|told| !told.ask_for(message.topic())) {
+        // A hub that subscribes to everything by itself does not say what its subscribers ask for.
+        let says_more = |of: &&Subscriptions| !of.have_everything() || of.prefixes() > 1;
+        let subscriptions = self.subscriptions.as_ref().filter(says_more);
+        if !self.is_full && subscriptions.is_some_and(|of| !of.ask_for(message.topic())) {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full
@@ -96,8 +96,8 @@ impl Dialled {
         if !(topic.send(socket, true) || socket.get_events().is_ok() && topic.send(socket, true)) {
             return false;
         }
-        let is_sent = payload.send(socket, false);
-        debug_assert!(is_sent, "libzmq refuses no payload after it has accepted its topic");
+        // Otherwise the next topic would be sent as the payload of this one.
+        assert!(payload.send(socket, false), "libzmq refuses no payload after it has accepted its topic");
         self.link.taken_messages[0] += 1;
         true
     }

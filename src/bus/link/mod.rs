@@ -23,7 +23,7 @@ use state::{LinkEvent, LinkState};
 
 use super::endpoint::Endpoint;
 use super::ffi;
-use super::liveness::{LOOK_PAUSE, has_vanished, keepalive};
+use super::liveness::{CHECK_PAUSE, has_vanished, keepalive};
 use super::poller::{Poller, Waker};
 use crate::sys::log::warning;
 use crate::zmtp::SocketRole;
@@ -37,13 +37,13 @@ pub(crate) struct Link {
     /// As it was written, perhaps with a name.
     pub(crate) address: Endpoint,
     /// What libzmq dials; `None` until the first address of a name is known.
-    dialled: Option<Endpoint>,
+    target: Option<Endpoint>,
     /// What the peers do that the socket can talk to.
     role: SocketRole,
     state: LinkState,
-    /// The descriptor of the connection, which libzmq may have closed, and when to look at it next.
+    /// The descriptor of the connection, which libzmq may have closed, and when it is checked next.
     connection: Option<(RawFd, Instant)>,
-    /// Messages that libzmq took for this address since the last look, and before it since the look before the last one
+    /// Messages that libzmq took for this address since the last check, and before it since the check before the last one
     /// that found nothing unacknowledged: what libzmq had taken just then may not have reached the kernel.
     taken_messages: [u64; 2],
     monitor: zmq::Socket,
@@ -72,9 +72,9 @@ impl Link {
         poller.add_libzmq(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(is_named, Instant::now());
-        let (dialled, connection, probe) = (None, None, None);
+        let (target, connection, probe) = (None, None, None);
         let mut link =
-            Self { socket, address, dialled, role, state, connection, taken_messages: [0; 2], monitor, probe };
+            Self { socket, address, target, role, state, connection, taken_messages: [0; 2], monitor, probe };
         if !is_named {
             link.dial(link.address.clone())?;
         }
@@ -85,7 +85,7 @@ impl Link {
     /// `is_own` tells whether the connection that has this address here leads to this gateway.
     pub(crate) fn update(&mut self, waker: &Arc<Waker>, is_own: &dyn Fn(SocketAddr) -> bool) -> Vec<LinkStatus> {
         let (now, mut statuses) = (Instant::now(), Vec::new());
-        while let Some(mut event) = self.next_event(now).or_else(|| self.look(now)) {
+        while let Some(mut event) = self.next_event(now).or_else(|| self.check(now)) {
             let local_address = || self.connection()?.local_addr().ok()?.as_socket();
             if event == LinkEvent::Handshake && local_address().is_some_and(is_own) {
                 self.hang_up();
@@ -105,7 +105,7 @@ impl Link {
         statuses.extend(self.state.on_time(now));
         if self.state.begin_reconnect(now) {
             // A call that fails is repeated when the next reconnect is due.
-            let _ = self.dialled.clone().map(|dialled| self.dial(dialled));
+            let _ = self.target.clone().map(|target| self.dial(target));
         }
         if self.state.begin_probe(now) {
             self.probe = Some(probe::start(&self.address, self.role, waker));
@@ -117,7 +117,7 @@ impl Link {
     fn dial_one_of(&mut self, found: &[SocketAddr], now: Instant) {
         let Some(first) = found.first() else { return };
         let is_dialled =
-            self.dialled_address().is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
+            self.target_address().is_some_and(|target| found.iter().any(|found| socket::is_same(*found, target)));
         // What a publisher sent before it was lost is read first. The next probe looks the name up again.
         let is_unread = || self.socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
         if is_dialled || self.state.has_handshake() || self.role == SocketRole::Publishes && is_unread() {
@@ -130,34 +130,33 @@ impl Link {
         debug_assert_eq!(reported, None, "there was no connection");
     }
 
-    /// Lets libzmq dial `address` in the place of what it dials now.
-    fn dial(&mut self, address: Endpoint) -> io::Result<()> {
+    /// Lets libzmq dial `target` instead of what it dials now.
+    fn dial(&mut self, target: Endpoint) -> io::Result<()> {
         self.hang_up();
-        let dialled = self.dialled.insert(address);
-        ffi::connect(&mut self.socket, &dialled.for_libzmq())
+        ffi::connect(&mut self.socket, &self.target.insert(target).for_libzmq())
     }
 
     /// Lets libzmq forget what it dials. What waits in the pipe to it is lost.
     fn hang_up(&mut self) {
-        let Some(former) = self.dialled.take() else { return };
+        let Some(former) = self.target.take() else { return };
         let _ = self.socket.disconnect(&former.for_libzmq());
         // libzmq does not say how many wait, and gives none back.
-        let pipe_messages = self.socket.get_sndhwm().unwrap_or(0).unsigned_abs();
-        self.warn_lost(pipe_messages.into(), "waited for the hub at", &former);
+        let pipe_messages = self.socket.get_sndhwm().map_or(u64::MAX, |messages| messages.unsigned_abs().into());
+        self.warn_lost(pipe_messages, "waited for the hub at", &former);
         self.taken_messages = [0; 2];
         // A subscription of the former connection must not count for the next one.
         while self.role == SocketRole::Subscribes && receive(&self.socket).is_some() {}
     }
 
-    /// Looks at the connection, if that is due. Where the other side has vanished, libzmq sees the end of the
-    /// connection, and dials anew.
-    fn look(&mut self, now: Instant) -> Option<LinkEvent> {
+    /// Checks the connection, if that is due. Where the other side has vanished, libzmq sees the end of the connection,
+    /// and dials anew.
+    fn check(&mut self, now: Instant) -> Option<LinkEvent> {
         let (_, due) = self.connection.as_mut().filter(|(_, due)| now >= *due)?;
-        *due = now + LOOK_PAUSE;
+        *due = now + CHECK_PAUSE;
         let connection = self.connection()?;
         if has_vanished(connection.as_fd()) {
             self.connection = None;
-            self.warn_lost(u64::MAX, "were not acknowledged by the hub at", self.dialled.as_ref()?);
+            self.warn_lost(u64::MAX, "were not acknowledged by the hub at", self.target.as_ref()?);
             // What the kernel still has would arrive behind what follows on the next connection.
             let _ = connection.set_linger(Some(Duration::ZERO)).and_then(|()| connection.shutdown(Shutdown::Both));
             return Some(LinkEvent::Lost(NotConnected::Vanished));
@@ -168,21 +167,21 @@ impl Link {
         None
     }
 
-    fn warn_lost(&self, most: u64, why: &str, dialled: &Endpoint) {
+    fn warn_lost(&self, most: u64, why: &str, target: &Endpoint) {
         let messages = most.min(self.taken_messages.iter().sum());
         if messages > 0 {
             let name = &self.address;
-            warning(format_args!("{name}: published messages that {why} {dialled} are lost: {messages} at most"));
+            warning(format_args!("{name}: published messages that {why} {target} are lost: {messages} at most"));
         }
     }
 
     /// Returns the connection over TCP, unless it has ended.
     fn connection(&self) -> Option<Socket> {
-        connection_to(self.dialled_address()?, self.connection?.0)
+        connection_to(self.target_address()?, self.connection?.0)
     }
 
-    fn dialled_address(&self) -> Option<SocketAddr> {
-        self.dialled.as_ref().and_then(Endpoint::numeric)
+    fn target_address(&self) -> Option<SocketAddr> {
+        self.target.as_ref().and_then(Endpoint::numeric)
     }
 
     /// Returns when [`Link::update`] must be called even if nothing happens.
@@ -214,7 +213,7 @@ impl Link {
                 }
                 zmq_sys::ZMQ_EVENT_CONNECT_RETRIED => return Some(LinkEvent::Retrying),
                 zmq_sys::ZMQ_EVENT_CONNECTED => {
-                    self.connection = Some((RawFd::from_ne_bytes(*value.first_chunk()?), now + LOOK_PAUSE));
+                    self.connection = Some((RawFd::from_ne_bytes(*value.first_chunk()?), now + CHECK_PAUSE));
                     // An error means that this connection has ended already.
                     let _ = self.connection().map(|it| it.set_tcp_keepalive(&keepalive()));
                     return Some(LinkEvent::Connected);

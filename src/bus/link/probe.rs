@@ -95,7 +95,7 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
         match socket.read(&mut buffer) {
             Ok(0) => return Err(NotConnected::Closed),
             Ok(read) => {
-                session.receive(buffer.get(..read).unwrap_or_default(), &mut |_| {}).map_err(NotConnected::Unfit)?;
+                session.receive(buffer.split_at(read).0, &mut |_| {}).map_err(NotConnected::Unfit)?;
                 if session.has_major_version() {
                     socket.write_all(mem::take(&mut rest))?;
                 }
@@ -113,9 +113,10 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
     match endpoint.location() {
         Location::Tcp(host_and_port) => {
-            let (host, port) = host_and_port.rsplit_once(':').unwrap_or((host_and_port, ""));
+            let split = host_and_port.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+            let (host, port) = split.ok_or_else(|| NotConnected::Unresolved("there is no number of a port".into()))?;
             // The standard library takes no name in brackets.
-            let found = look_up(&host.replace(['[', ']'], ""), port.parse().unwrap_or_default());
+            let found = look_up(&host.replace(['[', ']'], ""), port);
             let found = found.map_err(|error| NotConnected::Unresolved(error.to_string()))?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             Ok(found.into_iter().map(SockAddr::from).filter(|address| address.domain() == family).collect())

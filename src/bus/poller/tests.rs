@@ -56,7 +56,7 @@ fn each_change_at_a_socket_of_ours_is_told_once() {
 fn waits_and_work_count_as_long_as_they_were_meant() {
     let ms = Duration::from_millis;
     let mut clock = Clock::new();
-    let (start, mut elapsed, mut expected) = (clock.looked_at, Duration::ZERO, Duration::ZERO);
+    let (start, mut elapsed, mut expected) = (clock.read_at, Duration::ZERO, Duration::ZERO);
     let mut check = |clock: &Clock, took: Duration, counted: Duration| {
         (elapsed, expected) = (elapsed + took, expected + counted);
         assert_eq!((clock.now, clock.instant_of(clock.now + ms(1))), (expected, start + elapsed + ms(1)));
@@ -71,7 +71,7 @@ fn waits_and_work_count_as_long_as_they_were_meant() {
         (ms(3), LONG_WORK, ms(3)),
         (ms(400), LONG_WORK, LONG_WORK),
     ] {
-        clock.count(clock.looked_at + took, most);
+        clock.count(clock.read_at + took, most);
         check(&clock, took, counted);
     }
 }

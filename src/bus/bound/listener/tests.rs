@@ -21,7 +21,7 @@ fn has_ipv6() -> bool {
 
 /// The `host:port` of a bound TCP endpoint.
 fn address_of(listener: &Listener) -> &str {
-    listener.endpoint.as_str().strip_prefix("tcp://").unwrap()
+    listener.side.endpoint.as_str().strip_prefix("tcp://").unwrap()
 }
 
 fn port_of(listener: &Listener) -> u16 {
@@ -50,7 +50,7 @@ fn each_form_of_a_host_is_bound_and_reported_as_an_address() {
             }
             let listener = listen_at(&format!("tcp://{host}:{port}")).unwrap();
             let port = port_of(&listener);
-            assert_eq!(listener.endpoint.as_str(), format!("tcp://{reported}:{port}"));
+            assert_eq!(listener.side.endpoint.as_str(), format!("tcp://{reported}:{port}"));
             for peer in peers {
                 TcpStream::connect(format!("{peer}:{port}")).unwrap();
             }
@@ -66,7 +66,7 @@ fn an_address_of_one_interface_is_reported_with_its_name() {
     let (address, name, number) = (local.ip(), &local.name, local.index.unwrap());
     for zone in [name, &number.to_string()] {
         let listener = listen_at(&format!("tcp://[{address}%{zone}]:*")).unwrap();
-        assert_eq!(listener.endpoint.as_str(), format!("tcp://[{address}%{name}]:{}", port_of(&listener)));
+        assert_eq!(listener.side.endpoint.as_str(), format!("tcp://[{address}%{name}]:{}", port_of(&listener)));
     }
 }
 
@@ -74,7 +74,7 @@ fn an_address_of_one_interface_is_reported_with_its_name() {
 fn a_port_in_use_a_foreign_address_and_an_unknown_host_have_an_error() {
     let first = listen_at("tcp://127.0.0.1:*").unwrap();
     for (endpoint, reason) in [
-        (first.endpoint.as_str(), "Address already in use"),
+        (first.side.endpoint.as_str(), "Address already in use"),
         (&format!("tcp://*:{}", port_of(&first)), "Address already in use"),
         ("tcp://192.0.2.254:*", "Cannot assign requested address"),
         ("tcp://nowhere0:16103", "the host is no interface, no address and no known name"),
@@ -88,7 +88,7 @@ fn a_port_in_use_a_foreign_address_and_an_unknown_host_have_an_error() {
 #[test]
 fn a_port_is_free_as_soon_as_its_listener_is_closed() {
     let listener = listen_at("tcp://127.0.0.1:*").unwrap();
-    let endpoint = listener.endpoint.clone();
+    let endpoint = listener.side.endpoint.clone();
     let peer = TcpStream::connect(address_of(&listener)).unwrap();
     // The side that closes first keeps the port in TIME_WAIT.
     drop(rustix::net::accept(&listener.socket).unwrap());
@@ -131,7 +131,7 @@ fn listeners_neither_block_nor_reach_other_programs() {
 fn many_peers_connect_before_one_is_accepted() {
     const PEERS: usize = 300;
     let (tcp, ipc) = (listen_at("tcp://127.0.0.1:*").unwrap(), listen_at("ipc://*").unwrap());
-    let path = ipc.endpoint.as_str().strip_prefix("ipc://").unwrap();
+    let path = ipc.side.endpoint.as_str().strip_prefix("ipc://").unwrap();
     // Over TCP, a peer beyond the backlog would wait for a second, and over ipc for ever.
     let timeout = Duration::from_millis(900);
     let over_tcp = (0..PEERS).map(|_| TcpStream::connect_timeout(&address_of(&tcp).parse().unwrap(), timeout));
@@ -149,7 +149,7 @@ fn an_ipc_endpoint_is_reported_as_it_is() {
     let path = directory.path().join("bus");
     let written = [format!("ipc://{}", path.display()), format!("ipc://@adapter-gateway-{}", std::process::id())];
     for endpoint in &written {
-        assert_eq!(listen_at(endpoint).unwrap().endpoint.as_str(), endpoint);
+        assert_eq!(listen_at(endpoint).unwrap().side.endpoint.as_str(), endpoint);
     }
     assert!(!path.exists());
 }
@@ -158,7 +158,7 @@ fn an_ipc_endpoint_is_reported_as_it_is() {
 fn any_path_is_reported_free_and_in_the_temporary_directory() {
     let listeners = [(); 3].map(|()| listen_at("ipc://*").unwrap());
     let paths =
-        listeners.each_ref().map(|it| Path::new(it.endpoint.as_str().strip_prefix("ipc://").unwrap()).to_owned());
+        listeners.each_ref().map(|it| Path::new(it.side.endpoint.as_str().strip_prefix("ipc://").unwrap()).to_owned());
     for path in &paths {
         assert_eq!(path.parent(), Some(&*std::env::temp_dir()));
         UnixStream::connect(path).unwrap();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::super::listener::Listeners;
 use super::super::peer::{Peer, PeerId, Phase};
 use super::super::reports::{Excess, PeerReports};
 use super::{Intake, QUIET, Server};
@@ -35,10 +34,10 @@ const COMMANDS_BYTES: usize = 4 * 1024;
 impl Server {
     /// Reads from the peers that may have something to read, in rotation.
     pub(super) fn read(&mut self, exchange: &mut Exchange, now: Duration) {
-        self.left_bytes = TURN_BYTES;
+        self.turn_bytes = TURN_BYTES;
         self.reservations.advance(now, !exchange.is_full());
         let mut left_peers = self.peers.readable.len();
-        while left_peers > 0 && self.left_bytes > 0 {
+        while left_peers > 0 && self.turn_bytes > 0 {
             left_peers -= 1;
             let Some(id) = self.peers.readable.pop_front() else { break };
             let Some(peer) = self.peers.all.get_mut(&id) else { continue };
@@ -81,8 +80,8 @@ impl Server {
                 is_wanted && !exchange.is_full() && self.reservations.may_read(id)
             }
             // The exchange forgets all who leave in a turn together, at its end. Their places are free from then on.
-            Phase::Handshake => self.left.is_empty() || exchange.has_place(),
-            Phase::Subscriber(_) | Phase::Closing => true,
+            Phase::Handshake(_) => self.left.is_empty() || exchange.has_place(),
+            Phase::Subscriber(_) | Phase::Closing(_) => true,
         };
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
@@ -90,16 +89,20 @@ impl Server {
     /// Reads once. Returns whether there may be more to read, or `None` if the peer does not stay.
     fn read_peer(&mut self, id: PeerId, exchange: &mut Exchange, now: Duration) -> Option<bool> {
         let (readable, may_publish) = (self.peers.readable.len(), self.may_publish(id));
-        let Self { peers, listeners, reports, reservations, read_buffer, intake, .. } = self;
+        let Self { peers, reports, reservations, read_buffer, intake, .. } = self;
         let peer = peers.all.get_mut(&id)?;
         let most_bytes = match peer.phase {
             Phase::Publisher(_) if matches!(intake, Intake::Rest) => peer.read_bytes.min(peer.wanted_at_stop()),
             Phase::Publisher(_) => peer.read_bytes,
             _ => READ_BYTES,
         };
-        let read = peer.read(read_buffer.get_mut(..most_bytes).unwrap_or_default());
-        let bytes = read.unwrap_or_default();
-        let mut inbound = Inbound { exchange, reservations, reports, listeners, may_publish, cost_bytes: bytes, now };
+        // A read into no buffer would look like the end of the connection.
+        debug_assert!(most_bytes > 0);
+        let (buffer, _) = read_buffer.split_at_mut(most_bytes);
+        let read = peer.read(buffer);
+        // After an error, nothing was read.
+        let bytes = read.unwrap_or(0);
+        let mut inbound = Inbound { exchange, reservations, reports, may_publish, cost_bytes: bytes, now };
         let stays = match read {
             Err(Errno::AGAIN) => true,
             Ok(0) | Err(_) => {
@@ -108,10 +111,10 @@ impl Server {
                 }
                 false
             }
-            Ok(bytes) => inbound.receive(peer, read_buffer.get(..bytes).unwrap_or_default()),
+            Ok(bytes) => inbound.receive(peer, buffer.split_at(bytes).0),
         };
         let cost_bytes = inbound.cost_bytes;
-        self.left_bytes = self.left_bytes.saturating_sub(cost_bytes);
+        self.turn_bytes = self.turn_bytes.saturating_sub(cost_bytes);
         // Over ipc, a read also ends where a descriptor is attached. Over tcp, nothing is left where a part of the buffer
         // is free, and the peer is announced when more comes. Its end is announced once, and only another read shows it.
         let is_more = bytes == most_bytes || (bytes > 0 && (peer.address.is_none() || peer.has_ended));
@@ -124,15 +127,14 @@ impl Server {
                 }
             }
             Phase::Subscriber(place) => drop(peers.subscribers.insert(place, id)),
-            Phase::Handshake | Phase::Closing => {}
+            Phase::Handshake(_) | Phase::Closing(_) => {}
         }
         stays.then_some(is_more)
     }
 
     /// Returns whether there is a place for this peer if it is a publisher in its handshake.
     fn may_publish(&self, id: PeerId) -> bool {
-        let is_in_handshake = self.peers.all.get(&id).is_some_and(|peer| peer.phase == Phase::Handshake);
-        is_in_handshake && {
+        self.peers.all.get(&id).is_some_and(Peer::is_in_handshake) && {
             let ended = self.peers.publishers().filter(|peer| peer.has_ended).count();
             self.peers.publishers().count() - ended < self.places.publishers && ended <= self.places.ended
         }
@@ -144,7 +146,6 @@ struct Inbound<'a> {
     exchange: &'a mut Exchange,
     reservations: &'a mut Reservations,
     reports: &'a mut PeerReports,
-    listeners: &'a Listeners,
     /// There is a place for a publisher.
     may_publish: bool,
     /// What it costs to handle them.
@@ -153,26 +154,22 @@ struct Inbound<'a> {
 }
 
 impl Inbound<'_> {
-    fn report(&mut self, excess: &Excess, peer: &Peer) -> bool {
-        self.reports.report(excess, peer, (self.listeners, peer.listener), self.now)
+    fn report(&mut self, excess: &Excess, peer: &Peer) {
+        self.reports.report(excess, peer, &peer.side, self.now);
     }
 
     /// Handles what was read from a peer. Returns whether it stays.
     fn receive(&mut self, peer: &mut Peer, read: &[u8]) -> bool {
         let Some(mut session) = peer.session.take() else {
-            return peer.phase == Phase::Closing;
+            return matches!(peer.phase, Phase::Closing(_));
         };
         let result = session.receive(read, &mut |event| self.handle(peer, event));
         if let Err(fault) = result {
-            let reason = format!("it {fault}");
-            let excess = if peer.phase == Phase::Handshake { Excess::Stranger } else { Excess::BrokenProtocol };
-            // A subscriber is reported to the program as often as to the log.
-            if self.report(&excess(fault), peer) {
-                self.reports.report_lost(peer, reason, self.listeners, self.exchange);
-            }
+            let excess = if peer.is_in_handshake() { Excess::Stranger } else { Excess::BrokenProtocol };
+            self.reports.report_end(&excess(fault), peer, self.exchange, self.now);
             return false;
         }
-        if session.is_ready() && peer.phase == Phase::Handshake {
+        if session.is_ready() && peer.is_in_handshake() {
             self.report(&Excess::Place, peer);
             return false;
         }
@@ -213,7 +210,7 @@ impl Inbound<'_> {
                 put_pong(&mut peer.commands, context);
             }
             // There is no place for it.
-            (_, Phase::Handshake | Phase::Closing) => {}
+            (_, Phase::Handshake(_) | Phase::Closing(_)) => {}
             (PeerEvent::Subscribe(_) | PeerEvent::Cancel(_), Phase::Publisher(_))
             | (PeerEvent::LongMessage(_) | PeerEvent::Message(_), Phase::Subscriber(_)) => {
                 debug_assert!(false, "a session reports what fits its role");
@@ -223,18 +220,17 @@ impl Inbound<'_> {
 
     /// Gives a peer its place, if there is one.
     fn enter(&mut self, peer: &mut Peer, takes_commands: bool) {
-        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
-        match listener.peers {
+        match peer.side.peers {
             SocketRole::Publishes if self.may_publish => {
                 peer.phase = Phase::Publisher(Heartbeat::new(self.now));
                 peer.commands.extend_from_slice(subscribe_to_everything(takes_commands));
             }
-            SocketRole::Publishes => return,
+            SocketRole::Publishes => {}
             SocketRole::Subscribes => {
-                let Some(place) = self.exchange.join(listener.is_of_hub) else { return };
-                peer.phase = Phase::Subscriber(place);
+                if let Some(place) = self.exchange.join(peer.side.is_of_hub) {
+                    peer.phase = Phase::Subscriber(place);
+                }
             }
         }
-        peer.until = None;
     }
 }

@@ -1,12 +1,17 @@
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 
+use proptest::prelude::*;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::*;
 use crate::bus::config::HubEndpoints;
 use crate::bus::poller::Waker;
-use crate::zmtp::ready;
+use crate::zmtp::{RESERVABLE_BYTES, WireMessage, ready};
+
+/// A `PING` with the longest context, and how long its `PONG` is.
+const PING: &[u8] = b"\x04\x17\x04PING\0\00123456789abcdef";
+const PONG_BYTES: usize = PING.len() - 2;
 
 /// A server, and what the bus thread has beside it.
 struct Rig {
@@ -18,14 +23,20 @@ struct Rig {
 impl Rig {
     fn new(config: &BusConfig) -> Self {
         let poller = Poller::new(&Waker::new().unwrap()).unwrap();
-        let server = Server::open(config, &poller).unwrap().unwrap();
+        let server = Server::open(config, &poller).unwrap();
         let exchange = Exchange::new(server.places.subscribers, 0);
         Self { poller, server, exchange }
     }
 
     fn of_hub() -> Self {
+        Self::of_hub_up_to(BusConfig::default().payload_bytes)
+    }
+
+    /// Returns a hub whose publishers may send payloads of so many bytes.
+    fn of_hub_up_to(payload_bytes: u64) -> Self {
         let [publishers, subscribers] = [(); 2].map(|()| "ipc://*".parse().unwrap());
-        Self::new(&BusConfig { hub: Some(HubEndpoints { publishers, subscribers }), ..BusConfig::default() })
+        let hub = Some(HubEndpoints { publishers, subscribers });
+        Self::new(&BusConfig { hub, payload_bytes, ..BusConfig::default() })
     }
 
     fn bound_with(endpoint: &str, max_peers: usize) -> Self {
@@ -55,8 +66,13 @@ impl Rig {
     }
 
     fn publisher(&mut self) -> Socket {
+        self.peer(ready(SocketRole::Subscribes))
+    }
+
+    /// Connects a peer that sends this `READY`.
+    fn peer(&mut self, ready: &[u8]) -> Socket {
         let mut peer = self.greet();
-        peer.write_all(ready(SocketRole::Subscribes)).unwrap();
+        peer.write_all(ready).unwrap();
         self.take_in(Duration::ZERO);
         peer.set_nonblocking(true).unwrap();
         peer
@@ -68,10 +84,20 @@ impl Rig {
         self.exchange.subscriptions.subscribe(place, prefix).unwrap();
     }
 
+    /// Does what the bus thread does after each wait. Returns whether there is more to do at once.
+    fn turn(&mut self) -> bool {
+        self.take_in(Duration::ZERO);
+        self.server.give_out(&mut self.exchange, Duration::ZERO)
+    }
+
     fn take_in(&mut self, now: Duration) {
-        self.poller.look();
-        self.poller.changes().for_each(|ready| self.server.on_ready(&ready));
+        self.poll();
         self.server.take_in(&mut self.exchange, &self.poller, now);
+    }
+
+    fn poll(&mut self) {
+        self.poller.poll();
+        self.poller.changes().for_each(|ready| self.server.on_ready(&ready));
     }
 
     fn has_read_last(&mut self, now: Duration) -> bool {
@@ -187,5 +213,128 @@ fn what_had_come_at_the_stop_is_read_and_the_end_of_a_message_that_has_begun_and
         publisher.write_all(&[&message[begun..], &message.repeat(10)].concat()).unwrap();
         let turns = (0..1_000).find(|_| rig.has_read_last(LAST_READS));
         assert_eq!((turns.is_some(), rig.exchange.messages()), (true, MESSAGES + usize::from(begun > 0)), "{begun}");
+    }
+}
+
+/// Reads all that has come. Returns how many bytes these are.
+fn read_all(mut peer: &Socket) -> usize {
+    let mut buffer = vec![0; 1 << 20];
+    std::iter::from_fn(|| peer.read(&mut buffer).ok().filter(|bytes| *bytes > 0)).sum()
+}
+
+/// Answers that wait for the end of a message keep their peer from being read. What it had sent behind them was announced
+/// before, so nothing else announces it once they are written.
+#[test]
+fn what_came_behind_answers_that_waited_for_a_message_is_read_without_another_event() {
+    let mut rig = Rig::bound_with("ipc://*", 16);
+    let mut subscriber = rig.peer(ready(SocketRole::Publishes));
+    subscriber.write_all(b"\0\x01\x01").unwrap();
+    rig.turn();
+    rig.exchange.take(WireMessage::copy_of(b"t", &vec![0; 300_000]).unwrap(), Origin::Posted, Duration::ZERO);
+    rig.turn();
+    subscriber.write_all(&[&PING.repeat(400), &b"\0\x02\x01s"[..]].concat()).unwrap();
+    let mut is_more = rig.turn();
+    assert_eq!((rig.exchange.messages(), rig.exchange.subscriptions.prefixes(), is_more), (1, 1, false));
+    while rig.exchange.messages() > 0 {
+        assert!(read_all(&subscriber) > 0, "nothing is written any more");
+        is_more = rig.turn();
+    }
+    while is_more {
+        rig.server.take_in(&mut rig.exchange, &rig.poller, Duration::ZERO);
+        is_more = rig.server.give_out(&mut rig.exchange, Duration::ZERO);
+    }
+    assert_eq!(rig.exchange.subscriptions.prefixes(), 2);
+}
+
+#[test]
+fn answers_that_waited_for_room_are_written_as_soon_as_there_is_some_though_nothing_is_sent() {
+    let mut rig = Rig::of_hub();
+    let mut publisher = rig.publisher();
+    let (mut pings, mut read_bytes) = (0, read_all(&publisher));
+    assert_eq!(read_bytes, GREETING.len() + ready(SocketRole::Publishes).len() + b"\x04\x0a\x09SUBSCRIBE".len());
+    read_bytes = 0;
+    while rig.server.peers.all.values().all(|peer| peer.commands.is_empty()) {
+        publisher.write_all(PING).unwrap();
+        pings += 1;
+        while rig.turn() {}
+    }
+    while read_bytes < pings * PONG_BYTES {
+        let bytes = read_all(&publisher);
+        assert!(bytes > 0, "{pings} answers, and {read_bytes} bytes of them");
+        read_bytes += bytes;
+        rig.turn();
+    }
+}
+
+/// A publisher of the model, and what is left of what it sends.
+struct Sender {
+    socket: Socket,
+    rest: Vec<u8>,
+    /// The message that it sends is within the bounds.
+    counts: bool,
+}
+
+impl Sender {
+    const LONGEST_BYTES: usize = 8 << 20;
+
+    fn begin(&mut self, payload_bytes: usize) {
+        let length = (payload_bytes as u64).to_be_bytes();
+        self.rest = [&b"\x01\x01t\x02"[..], &length, &vec![b' '; payload_bytes]].concat();
+        self.counts = payload_bytes <= Self::LONGEST_BYTES;
+    }
+
+    /// Sends so many bytes, if there is room for them. Returns how many messages end with them.
+    fn send(&mut self, most_bytes: usize) -> usize {
+        let part = self.rest.get(..most_bytes).unwrap_or(&self.rest);
+        let Ok(written) = self.socket.write(part) else { return 0 };
+        self.rest.drain(..written);
+        usize::from(self.rest.is_empty() && std::mem::take(&mut self.counts))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Publishers come, ping, send long and short messages, and leave at any moment. What each has sent whole is taken,
+    /// and nothing that they leave behind holds up who comes later. Each step says who does something, and what.
+    #[test]
+    fn publishers_that_leave_at_any_moment_lose_nothing_and_hold_up_nobody(
+        steps in prop::collection::vec((0_usize..24, 0_usize..100), 100..600),
+    ) {
+        let mut rig = Rig::of_hub_up_to(Sender::LONGEST_BYTES as u64);
+        let mut senders: Vec<Option<Sender>> = (0..24).map(|_| None).collect();
+        let (mut sent, mut taken, mut reserved_bytes) = (0, 0, 0);
+        for (who, what) in steps {
+            match (&mut senders[who], what) {
+                (None, _) => senders[who] = Some(Sender { socket: rig.publisher(), rest: Vec::new(), counts: false }),
+                (Some(sender), 0..8) => {
+                    reserved_bytes += if sender.counts { sender.rest.len() } else { 0 };
+                    senders[who] = None;
+                }
+                (Some(sender), _) if !sender.rest.is_empty() => sent += sender.send(what << 12),
+                (Some(sender), 8..20) => sender.rest = PING.repeat(what),
+                (Some(sender), _) => {
+                    let sizes = [0, 1_000, 65_536, 1 << 20, Sender::LONGEST_BYTES, Sender::LONGEST_BYTES + 1];
+                    sender.begin(sizes[what % sizes.len()]);
+                }
+            }
+            // Now and then, several do something in one turn.
+            if what % 4 > 0 {
+                rig.turn();
+            }
+            taken += rig.exchange.take_freed().forwarded as usize;
+        }
+        drop(senders);
+        let mut newcomer = Sender { socket: rig.publisher(), rest: Vec::new(), counts: false };
+        newcomer.begin(Sender::LONGEST_BYTES);
+        for turn in 0.. {
+            prop_assert!(turn < 10_000, "{taken} of {sent}, and {reserved_bytes} of {RESERVABLE_BYTES} bytes were left");
+            sent += newcomer.send(usize::MAX);
+            rig.turn();
+            taken += rig.exchange.take_freed().forwarded as usize;
+            if newcomer.rest.is_empty() && taken == sent {
+                break;
+            }
+        }
     }
 }

@@ -141,8 +141,8 @@ fn a_port_of_the_dialler_can_be_bound_and_what_is_dialled_can_be_dialled_no_more
         let mut dialler = Dialler::to(hub.local_addr().unwrap(), 256);
         let (_connection, own) = hub.accept().unwrap();
         TcpListener::bind(own).unwrap();
-        let dialled = dialler.dialled.link.dialled.take().unwrap();
-        dialler.dialled.link.socket.disconnect(&dialled.for_libzmq()).unwrap();
+        let target = dialler.dialled.link.target.take().unwrap();
+        dialler.dialled.link.socket.disconnect(&target.for_libzmq()).unwrap();
     }
 }
 
@@ -293,11 +293,11 @@ fn the_first_message_to_a_hub_at_another_address_arrives() {
         hub = next;
         dialler.wait_connected(false, None);
         let link = &mut dialler.dialled.link;
-        let former = link.dialled.clone().and_then(|dialled| dialled.numeric()).unwrap();
+        let former = link.target.clone().and_then(|target| target.numeric()).unwrap();
         link.dial_one_of(&[hub.address, former], Instant::now());
-        assert_eq!(link.dialled, Some(Endpoint::at(former)), "the name has this address still");
+        assert_eq!(link.target, Some(Endpoint::at(former)), "the name has this address still");
         link.dial_one_of(&[hub.address], Instant::now());
-        assert_eq!(link.dialled, Some(Endpoint::at(hub.address)));
+        assert_eq!(link.target, Some(Endpoint::at(hub.address)));
     }
 }
 
