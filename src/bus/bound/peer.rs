@@ -113,8 +113,13 @@ impl Peer {
         written
     }
 
-    /// Writes the commands that wait, between two messages, if there is room, and the peer's major version is known.
+    /// Writes the commands that wait, between two messages, if there is room, and the peer's major version is known. An
+    /// error ends no publisher, as all that it had sent is read first.
     pub(super) fn write_commands(&mut self, exchange: &Exchange) -> Result<(), Errno> {
+        let is_publisher = matches!(self.phase, Phase::Publisher(_));
+        if is_publisher && self.has_ended {
+            self.commands.clear();
+        }
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
         let awaits_version = || self.session.as_ref().is_some_and(|session| !session.has_major_version());
@@ -122,8 +127,10 @@ impl Peer {
             return Ok(());
         }
         let mut commands = mem::take(&mut self.commands);
-        let written = self.write([&commands, &[]])?;
-        commands.drain(..written);
+        match self.write([&commands, &[]]) {
+            Err(_) if is_publisher => self.has_ended = true,
+            written => drop(commands.drain(..written?)),
+        }
         self.commands = commands;
         Ok(())
     }

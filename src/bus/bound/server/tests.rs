@@ -1,5 +1,5 @@
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use proptest::prelude::*;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -263,6 +263,24 @@ fn answers_that_waited_for_room_are_written_as_soon_as_there_is_some_though_noth
         assert!(bytes > 0, "{pings} answers, and {read_bytes} bytes of them");
         read_bytes += bytes;
         rig.turn();
+    }
+}
+
+/// No `PONG` can be written any more, and what came behind the `PING` is not read in the same turn.
+#[test]
+fn what_a_publisher_had_sent_behind_a_ping_when_it_left_is_taken() {
+    for is_known_to_leave in [false, true] {
+        let mut rig = Rig::of_hub();
+        let mut publisher = rig.publisher();
+        publisher.write_all(&[PING.repeat(300), b"\x01\x01t\0\0".repeat(1_000)].concat()).unwrap();
+        if is_known_to_leave {
+            publisher.shutdown(Shutdown::Both).unwrap();
+        }
+        rig.poll();
+        drop(publisher);
+        rig.server.take_in(&mut rig.exchange, &rig.poller, Duration::ZERO);
+        while rig.turn() {}
+        assert_eq!((rig.exchange.take_freed().forwarded, rig.server.is_empty()), (1_000, true));
     }
 }
 
