@@ -22,7 +22,7 @@ const KEPT_MESSAGES: usize = 1_024;
 pub type Publisher = Arc<Inbox>;
 
 /// The queue of posted messages, and whether one may enter. Those that the bus thread has taken count until it gives
-/// their places back.
+/// their slots back.
 pub struct Inbox {
     contents: Mutex<Contents>,
     /// Wakes the bus thread.
@@ -51,7 +51,7 @@ struct Contents {
 pub struct Notices {
     /// Nothing waits, so the thread may wait, and will be woken.
     pub is_parked: bool,
-    /// A message was refused since a place was last given back.
+    /// A message was refused since a slot was last given back.
     pub has_refused: bool,
     /// The oldest message waits for a peer that has no room.
     pub is_stalled: bool,
@@ -66,9 +66,14 @@ pub struct BusCounters {
     pub accepted: u64,
     /// Messages that nobody needs any more: they were handed to libzmq, and written to each subscriber that matched.
     pub published: u64,
-    /// The queue, and what held it up.
-    #[serde(flatten)]
-    pub queue: QueueCounters,
+    /// Messages that were accepted and not handed over yet.
+    pub queue_depth: u64,
+    /// The greatest depth of the queue so far.
+    pub queue_high_water: u64,
+    /// The weight of the messages in the queue: their content, and 256 bytes a message.
+    pub queue_bytes: usize,
+    /// How often a subscriber or a hub was found without room.
+    pub pipe_full: u64,
     /// Every endpoint that messages are sent to, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
     /// The subscribers of bound endpoints.
@@ -79,22 +84,6 @@ pub struct BusCounters {
     /// What publishers of the embedded hub have sent; `None` without a hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubCounters>,
-}
-
-/// What the inbox says of itself, as it is in the `stats` event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct QueueCounters {
-    /// Messages that were accepted and not handed over yet.
-    #[serde(rename = "queue_depth")]
-    pub depth: u64,
-    /// The greatest depth so far.
-    #[serde(rename = "queue_high_water")]
-    pub high_water: u64,
-    /// The weight of the messages in the queue: their content, and 256 bytes a message.
-    #[serde(rename = "queue_bytes")]
-    pub bytes: usize,
-    /// How often a subscriber or a hub was found without room.
-    pub pipe_full: u64,
 }
 
 /// What it says of one endpoint.
@@ -126,7 +115,7 @@ impl Inbox {
         }
     }
 
-    /// Locks the inbox if a message of this weight may enter. The first refusal after a place was given back wakes the
+    /// Locks the inbox if a message of this weight may enter. The first refusal after a slot was given back wakes the
     /// bus thread.
     fn enter(&self, weight_bytes: usize) -> Result<MutexGuard<'_, Contents>, Unavailable> {
         let mut contents = self.lock();
@@ -137,7 +126,7 @@ impl Inbox {
         if notices.stop_at.is_some() {
             return Err(Unavailable::Stopping);
         }
-        let QueueCounters { depth, bytes, .. } = counters.queue;
+        let (depth, bytes) = (counters.queue_depth, counters.queue_bytes);
         let fits = bytes == 0 || bytes.saturating_add(weight_bytes) <= self.limits.buffered_bytes;
         if fits && depth < self.limits.queue_messages.get() as u64 {
             return Ok(contents);
@@ -171,26 +160,25 @@ impl Inbox {
         contents.notices
     }
 
-    /// Gives back the places of so many messages, which weigh this together. `is_stalled` says whether the oldest of
+    /// Gives back the slots of so many messages, which weigh this together. `is_stalled` says whether the oldest of
     /// those that are left waits for a peer that has no room.
     pub fn give_back(&self, messages: u64, weight_bytes: usize, is_stalled: bool) {
         let mut contents = self.lock();
         let Contents { counters, notices, .. } = &mut *contents;
-        let queue = &mut counters.queue;
-        debug_assert!(messages <= queue.depth, "{messages} messages of {}", queue.depth);
-        debug_assert!(weight_bytes <= queue.bytes, "{weight_bytes} bytes of {}", queue.bytes);
+        debug_assert!(messages <= counters.queue_depth, "{messages} messages of {counters:?}");
+        debug_assert!(weight_bytes <= counters.queue_bytes, "{weight_bytes} bytes of {counters:?}");
         counters.published += messages;
-        queue.depth -= messages;
-        queue.bytes -= weight_bytes;
+        counters.queue_depth -= messages;
+        counters.queue_bytes -= weight_bytes;
         notices.has_refused &= messages == 0;
-        queue.pipe_full += u64::from(is_stalled && !notices.is_stalled);
+        counters.pipe_full += u64::from(is_stalled && !notices.is_stalled);
         notices.is_stalled = is_stalled;
         contents.check();
     }
 
-    /// Returns whether all places were given back.
+    /// Returns whether all slots were given back.
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().counters.queue.depth == 0
+        self.lock().counters.queue_depth == 0
     }
 
     /// Says whether a dialled endpoint is connected.
@@ -253,11 +241,11 @@ impl Publish for Inbox {
         let message = message.ok_or(Unavailable::QueueFull)?;
         let weight_bytes = message.weight_bytes();
         let mut contents = self.enter(weight_bytes)?;
-        contents.counters.accepted += 1;
-        let queue = &mut contents.counters.queue;
-        queue.depth += 1;
-        queue.bytes += weight_bytes;
-        queue.high_water = queue.high_water.max(queue.depth);
+        let counters = &mut contents.counters;
+        counters.accepted += 1;
+        counters.queue_depth += 1;
+        counters.queue_bytes += weight_bytes;
+        counters.queue_high_water = counters.queue_high_water.max(counters.queue_depth);
         contents.messages.push_back(message);
         contents.check();
         Ok(())
@@ -267,10 +255,10 @@ impl Publish for Inbox {
 impl Contents {
     /// Checks what holds at any time.
     fn check(&self) {
-        let BusCounters { accepted, published, queue, .. } = &self.counters;
-        debug_assert_eq!(*accepted, published + queue.depth, "what was accepted waits or is published");
-        debug_assert_eq!(queue.depth == 0, queue.bytes == 0, "each message weighs something");
-        debug_assert!(self.messages.len() as u64 <= queue.depth, "what was not taken keeps its place");
+        let BusCounters { accepted, published, queue_depth, queue_bytes, .. } = &self.counters;
+        debug_assert_eq!(*accepted, published + queue_depth, "what was accepted waits or is published");
+        debug_assert_eq!(*queue_depth == 0, *queue_bytes == 0, "each message weighs something");
+        debug_assert!(self.messages.len() as u64 <= *queue_depth, "what was not taken is in the queue");
     }
 }
 

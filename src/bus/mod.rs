@@ -4,7 +4,7 @@
 //! `bound`, `link`, `subscriber`, `ffi`.
 //! `inbox` is public because a bench counts its instructions, and simulated worlds run the workers alone.
 //!
-//! Invariant: at any time, also after [`Bus::stop`], `accepted == published + depth`.
+//! Invariant: at any time, also after [`Bus::stop`], `accepted == published + queue_depth`.
 
 mod bound;
 mod config;
@@ -23,7 +23,7 @@ pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubCounters, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerCounters};
 pub use config::{BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, STALL_TIMEOUT};
 pub use endpoint::Endpoint;
-pub use inbox::{BusCounters, EndpointCounters, Publisher, QueueCounters};
+pub use inbox::{BusCounters, EndpointCounters, Publisher};
 pub use link::{LinkStatus, NotConnected};
 use poller::Poller;
 pub use poller::Waker;

@@ -146,7 +146,10 @@ impl Received {
 impl Receiving {
     fn run(mut self) {
         loop {
-            self.update();
+            for link in &mut self.links {
+                let statuses = link.update(&self.handover.waker, &|_| false);
+                statuses.iter().for_each(|status| (self.on_status)(&link.address, status));
+            }
             let batch: Vec<_> = iter::from_fn(|| self.next_message()).take(BATCH_MESSAGES).collect();
             let may_be_more = batch.len() == BATCH_MESSAGES;
             if !batch.is_empty() && self.sender.send(batch).is_err() {
@@ -159,13 +162,6 @@ impl Receiving {
                 let due = self.links.iter().filter_map(Link::deadline).min();
                 let _ = self.poller.wait(due.map(|due| due.saturating_duration_since(Instant::now())));
             }
-        }
-    }
-
-    fn update(&mut self) {
-        for link in &mut self.links {
-            let statuses = link.update(&self.handover.waker, &|_| false);
-            statuses.iter().for_each(|status| (self.on_status)(&link.address, status));
         }
     }
 

@@ -186,7 +186,7 @@ impl BusThread {
             return;
         }
         for Dialled { link, subscriptions, .. } in &self.dialled {
-            let shown: &dyn Display = subscriptions.as_ref().map_or(&"too many to tell", |shown| shown);
+            let shown: &dyn Display = subscriptions.as_ref().map_or(&"too many to list", |shown| shown);
             log(format_args!("subscriptions at {}: {shown}", link.address));
         }
         if self.is_bound() {

@@ -253,8 +253,8 @@ impl Gateway {
             ("listeners", world.listeners.get()),
             ("permits", world.limits.connections - world.permits.available_permits()),
             ("bytes of bodies", world.budget.held_bytes()),
-            ("messages", counters.queue.depth as usize),
-            ("bytes of messages", counters.queue.bytes),
+            ("messages", counters.queue_depth as usize),
+            ("bytes of messages", counters.queue_bytes),
             ("holders of the budget", Arc::strong_count(&world.budget) - 1),
             ("holders of permits", Arc::strong_count(&world.permits) - 1),
         ];
@@ -285,7 +285,7 @@ impl World {
         check!(0, held == 0 || bodies > 0, "{held} bytes are held of no body");
         let open = WorkerCounters::sum(&self.counters).connections();
         check!(0, open <= self.limits.connections as u64, "{open} connections are open");
-        let depth = self.bus.inbox.counters().queue.depth;
+        let depth = self.bus.inbox.counters().queue_depth;
         check!(0, depth <= self.limits.queue_messages.get() as u64, "{depth} messages are queued");
     }
 
@@ -305,7 +305,7 @@ async fn take_messages(world: Rc<World>, mut random: Random) {
         if world.bus.park() {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
-            let is_late = world.bus.inbox.counters().queue.depth > 0
+            let is_late = world.bus.inbox.counters().queue_depth > 0
                 && rustix::io::read(&world.bus.inbox.waker, &mut [0; 8]).is_err();
             check!(0, !is_late, "messages are queued, and the bus was not woken");
         }

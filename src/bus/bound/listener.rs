@@ -26,10 +26,8 @@ use crate::zmtp::SocketRole;
 const BACKLOG: i32 = 1_024;
 /// Bytes that the kernel holds for a TCP peer and has not sent yet, whose age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
-/// The pause in accepting after a peer was refused, since that comes back at once.
-pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(10);
-/// The pause in accepting after an error with which nobody could be refused: the next attempt fails as well.
-const FAILED_PAUSE: Duration = Duration::from_secs(1);
+/// The pause in accepting after an error: a peer that was refused comes back at once, or else the next attempt fails too.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where we listen, and for whom.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ impl Listeners {
                 self.spare = spare();
                 listener.may_accept = refused != Err(Errno::AGAIN);
                 if listener.may_accept {
-                    self.accepts_from = Some(now + if refused.is_ok() { REFUSED_PAUSE } else { FAILED_PAUSE });
+                    self.accepts_from = Some(now + ACCEPT_PAUSE);
                     return Err((error, Arc::clone(&listener.side)));
                 }
             }
@@ -143,18 +141,10 @@ fn tcp_endpoint(address: SocketAddr) -> String {
 }
 
 fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
-    let address = host::resolve(host_and_port, is_ipv6)?;
-    let set = |socket: &Socket| {
+    tcp_listener::open(host::resolve(host_and_port, is_ipv6)?, true, BACKLOG, |socket: &Socket| {
         socket.set_tcp_keepalive(&keepalive())?;
         socket.set_tcp_notsent_lowat(UNSENT_BYTES)
-    };
-    match tcp_listener::open(address, true, BACKLOG, set) {
-        // A kernel without IPv6 has IPv4 addresses for `[*]` and for interfaces and names.
-        Err(error) if is_ipv6 && error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-            open_tcp(host_and_port, false)
-        }
-        opened => opened,
-    }
+    })
 }
 
 /// Listens at a path, at an abstract name after an `@`, or at any path for `*`.

@@ -15,7 +15,7 @@ use rustix::io::ioctl_fionread;
 use rustix::net::Shutdown;
 
 use super::Places;
-use super::listener::{Accepted, Listeners, REFUSED_PAUSE};
+use super::listener::{ACCEPT_PAUSE, Accepted, Listeners};
 use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Peers, Phase, READ_BUFFER_BYTES};
 use super::reports::{Excess, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
@@ -145,7 +145,8 @@ impl Server {
         if !self.left.is_empty() {
             exchange.leave(std::mem::take(&mut self.left));
         }
-        // Peers that were not looked at may have commands that can be written, or may be read again after a write.
+        self.check();
+        // Peers that were not reached may have commands that can be written, or may be read again after a write.
         is_more |= self.turn_bytes == 0 && !self.peers.readable.is_empty();
         is_more || self.peers.readable.iter().any(|id| self.may_read(*id, exchange))
     }
@@ -193,7 +194,7 @@ impl Server {
         }
         peer.commands.extend_from_slice(rest);
         if let Err(error) = poller.add(peer.socket.as_fd(), id) {
-            self.listeners.accepts_from = Some(now + REFUSED_PAUSE);
+            self.listeners.accepts_from = Some(now + ACCEPT_PAUSE);
             self.reports.report(&Excess::Accept(error), &peer, &peer.side, now);
             return;
         }
@@ -384,6 +385,18 @@ impl Server {
             peer.shut_down(Shutdown::Both);
             self.peers.queue(id);
         }
+    }
+
+    /// Checks what holds at the end of a turn: each subscriber has a place of its own, and is found by it, and whoever is
+    /// to be read is in the queue once.
+    fn check(&self) {
+        let all = || self.peers.all.values();
+        debug_assert!(all().all(|peer| match peer.phase {
+            Phase::Subscriber(place) => self.peers.subscribers.get(&place) == Some(&peer.id),
+            _ => true,
+        }));
+        let queued = self.peers.readable.iter().filter(|id| self.peers.all.contains_key(id)).count();
+        debug_assert_eq!(queued, all().filter(|peer| peer.is_queued).count());
     }
 
     /// Returns when [`Server::give_out`] must be called even if nothing happens.

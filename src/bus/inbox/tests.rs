@@ -15,7 +15,7 @@ fn post(inbox: &Inbox, payload: &[u8]) -> Result<(), Unavailable> {
     inbox.publish("t", payload.into())
 }
 
-/// Takes all that waits, and gives its place back.
+/// Takes all that waits, and gives its slot back.
 fn take(inbox: &Inbox) -> Vec<Vec<u8>> {
     let mut batch = VecDeque::new();
     inbox.take(&mut batch, false);
@@ -30,12 +30,12 @@ fn wakes(inbox: &Inbox) -> u64 {
 }
 
 fn counters(inbox: &Inbox) -> (u64, u64, u64, u64, usize) {
-    let BusCounters { accepted, published, queue, .. } = inbox.counters();
-    (accepted, published, queue.depth, queue.high_water, queue.bytes)
+    let BusCounters { accepted, published, queue_depth, queue_high_water, queue_bytes, .. } = inbox.counters();
+    (accepted, published, queue_depth, queue_high_water, queue_bytes)
 }
 
 #[test]
-fn messages_leave_in_their_order_and_keep_their_places_until_these_are_given_back() {
+fn messages_leave_in_their_order_and_keep_their_slots_until_these_are_given_back() {
     let (inbox, mut batch) = (inbox(2, usize::MAX), VecDeque::new());
     for payload in [b"1", b"2"] {
         assert_eq!((inbox.available(), post(&inbox, payload)), (Ok(()), Ok(())));
@@ -81,9 +81,9 @@ fn a_refusal_says_whether_a_subscriber_does_not_read_and_wakes_once() {
     }
     // It is the same subscriber that has no room still.
     inbox.give_back(0, 0, true);
-    assert_eq!((wakes(&inbox), inbox.counters().queue.pipe_full), (1, 1));
+    assert_eq!((wakes(&inbox), inbox.counters().pipe_full), (1, 1));
     assert!(inbox.take(&mut VecDeque::new(), false).has_refused);
-    inbox.give_back(1, inbox.counters().queue.bytes, false);
+    inbox.give_back(1, inbox.counters().queue_bytes, false);
     assert!(!inbox.take(&mut VecDeque::new(), false).has_refused);
 }
 

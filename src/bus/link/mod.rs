@@ -82,7 +82,7 @@ impl Link {
     }
 
     /// Reads all that happened to the connection, and does what is due. Returns each new status. A probe wakes `waker`.
-    /// `is_own` tells whether the connection that has this address here leads to this gateway.
+    /// `is_own` returns whether the connection that has this address here leads to this gateway.
     pub(crate) fn update(&mut self, waker: &Arc<Waker>, is_own: &dyn Fn(SocketAddr) -> bool) -> Vec<LinkStatus> {
         let (now, mut statuses) = (Instant::now(), Vec::new());
         while let Some(mut event) = self.next_event(now).or_else(|| self.check(now)) {

@@ -77,7 +77,7 @@ pub(super) enum LinkEvent {
     Own,
     Subscription,
     Lost(NotConnected),
-    /// libzmq will connect again by itself, or was told another address.
+    /// libzmq will connect again by itself, or was given another address.
     Retrying,
     /// A probe has ended.
     Probed(LinkStatus),
@@ -184,6 +184,7 @@ impl LinkState {
 
     /// Returns when the state must be updated for the time even if no event comes.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        debug_assert!(!self.is_connected() || self.has_handshake(), "{self:?}");
         let of_phase = match self.phase {
             LinkPhase::HandshakeDone(grace_end) if !self.is_connected() => Some(grace_end),
             LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bus::{EndpointCounters, HubCounters, PeerCounters, QueueCounters, SubscriberTotals};
+use crate::bus::{EndpointCounters, HubCounters, PeerCounters, SubscriberTotals};
 use crate::http::context::HttpCounters;
 use crate::http::problem::Status;
 use crate::message::publish::Unavailable;
@@ -35,7 +35,10 @@ fn events_are_written_as_these_bytes() {
     let bus = || BusCounters {
         accepted: 13,
         published: 14,
-        queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
+        queue_depth: 16,
+        queue_high_water: 17,
+        queue_bytes: 18,
+        pipe_full: 19,
         endpoints: vec![endpoint()],
         subscribers: SubscriberTotals {
             subscribers: Some(24),

@@ -10,7 +10,7 @@ use crate::bus::poller::Waker;
 use crate::zmtp::{RESERVABLE_BYTES, WireMessage, ready};
 
 /// A `PING` with the longest context, and how long its `PONG` is.
-const PING: &[u8] = b"\x04\x17\x04PING\0\00123456789abcdef";
+const PING: &[u8] = b"\x04\x17\x04PING\0\0abcdefghijklmnop";
 const PONG_BYTES: usize = PING.len() - 2;
 
 /// A server, and what the bus thread has beside it.
