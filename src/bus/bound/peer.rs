@@ -129,9 +129,11 @@ impl Peer {
         let mut commands = mem::take(&mut self.commands);
         match self.write([&commands, &[]]) {
             Err(_) if is_publisher => self.has_ended = true,
-            written => drop(commands.drain(..written?)),
+            written => {
+                commands.drain(..written?);
+                self.commands = commands;
+            }
         }
-        self.commands = commands;
         Ok(())
     }
 

@@ -390,13 +390,15 @@ impl Server {
     /// Checks what holds at the end of a turn: each subscriber has a place of its own, and is found by it, and whoever is
     /// to be read is in the queue once.
     fn check(&self) {
-        let all = || self.peers.all.values();
-        debug_assert!(all().all(|peer| match peer.phase {
-            Phase::Subscriber(place) => self.peers.subscribers.get(&place) == Some(&peer.id),
+        let Peers { all, subscribers, readable, .. } = &self.peers;
+        debug_assert!(all.values().all(|peer| match peer.phase {
+            Phase::Subscriber(place) => subscribers.get(&place) == Some(&peer.id),
             _ => true,
         }));
-        let queued = self.peers.readable.iter().filter(|id| self.peers.all.contains_key(id)).count();
-        debug_assert_eq!(queued, all().filter(|peer| peer.is_queued).count());
+        debug_assert_eq!(
+            readable.iter().filter(|id| all.contains_key(id)).count(),
+            all.values().filter(|peer| peer.is_queued).count(),
+        );
     }
 
     /// Returns when [`Server::give_out`] must be called even if nothing happens.
