@@ -194,8 +194,9 @@ impl World {
 
     /// Returns whether the queue may refuse a message of so many bytes.
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
-        let counters = self.bus.inbox.counters().queue;
-        counters.depth >= self.limits.queue_messages.get() as u64 || counters.bytes + bytes > self.limits.queue_bytes
+        let counters = self.bus.inbox.counters();
+        counters.queue_depth >= self.limits.queue_messages.get() as u64
+            || counters.queue_bytes + bytes > self.limits.queue_bytes
     }
 
     pub(crate) fn set_waiting_for_places(&self, is_waiting: bool) {
