@@ -6,12 +6,21 @@
 //! that is to end ends with the request that it is in; before it ends between two requests, a client may begin one for
 //! some time, and learns from its answer that it was the last.
 //!
-//! | the connection | until its time is over | then |
+//! Each stage walks this way, and a request that has arrived begins the next one from anywhere:
+//!
+//! ```text
+//!          its time is over                      a second later, or nothing has arrived
+//!   Until ──────────────────► Late: what has     ──────────────────────────────────────► answered as late, or closed
+//!     ▲                       arrived is read
+//!     └── a second more ────────────┘
+//!         it is seen only now: the process was stopped
+//! ```
+//!
+//! | the connection | in `Until` | in `Late` |
 //! |---|---|---|
-//! | goes on | waits | reads what has arrived, for a second at most, and answers as late |
-//! | is to end, and is in a request | the same | the same |
-//! | is to end, and is in none | waits for the grace of its [`Ending`] | reads a request that has arrived, or closes |
-//! | is cut off | | refuses the request that it is in, closes, and reads nothing |
+//! | goes on, or is to end and is in a request | waits | the same as above |
+//! | is to end, and is in none | waits for the grace of its [`Ending`], then reads what has arrived, or closes | closes |
+//! | is cut off | refuses the request that it is in, closes, and reads nothing | the same |
 //!
 //! Times are counted from a start that the caller chooses.
 
@@ -62,16 +71,18 @@ impl Ending {
         self.cut_off.is_some_and(|cut_off| now >= cut_off)
     }
 
-    /// Returns until when the client may begin a request, where the wait for its first one began then.
-    fn grace(self, begun: Option<Duration>, is_inherited: bool) -> Duration {
+    /// Returns until when the client may begin a request.
+    fn grace(self, stage: &Stage, is_inherited: bool) -> Duration {
+        let is_first = stage.requests == 0;
         match self.cut_off {
             None => self.since + OFF_GRACE,
             Some(cut_off) if is_inherited => {
                 let [first, another] = GRACE_DIVISORS;
-                let divisor = if begun.is_some() { first } else { another };
-                self.since + cut_off.saturating_sub(self.since) / divisor
+                self.since + cut_off.saturating_sub(self.since) / if is_first { first } else { another }
             }
-            Some(_) => begun.unwrap_or_default().max(self.since) + STOP_GRACE,
+            // It was accepted, or is in its handshake, since the stop began.
+            Some(_) if is_first => stage.begun.max(self.since) + STOP_GRACE,
+            Some(_) => self.since + STOP_GRACE,
         }
     }
 }
@@ -124,15 +135,26 @@ pub enum Step {
     CutOff,
 }
 
-/// The time of one connection.
+/// The time of one connection: of the stage that it is in, if it has begun one.
 #[derive(Debug, Default)]
-pub struct Timing {
-    /// What is waited for until `due`, how many heads were read before, and how far the connection is before the first.
-    stage: Option<(Waiting, u32, Opening)>,
-    /// When the stage must be over. Later, when it was last seen that it is not.
-    due: Duration,
-    /// When it was first seen that the stage is late, and that no pause of the process was the reason.
-    late_since: Option<Duration>,
+pub struct Timing(Option<Stage>);
+
+/// What is waited for, how many heads were read before, how far the connection is before the first, and the time.
+#[derive(Debug)]
+struct Stage {
+    waiting: Waiting,
+    requests: u32,
+    opening: Opening,
+    begun: Duration,
+    time: StageTime,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum StageTime {
+    /// The stage may last until then.
+    Until(Duration),
+    /// It has lasted too long, which was first and last seen then.
+    Late { first: Duration, last: Duration },
 }
 
 impl Timing {
@@ -154,28 +176,30 @@ impl Timing {
         let is_asked = at.ending.is_some() || at.is_asked_to_give_way;
         let may_have_begun = is_asked && at.is_within_record && at.waiting == Waiting::Request;
         let waiting = if may_have_begun { Waiting::Head } else { at.waiting };
-        self.begin((waiting, at.requests, at.opening), timeouts, now);
+        let stage = self.stage(Position { waiting, ..at }, timeouts, now);
         if at.is_asked_to_give_way && waiting == Waiting::Request {
             return Ok(if has_unread()? { Step::Read } else { Step::GiveWay });
         }
         let ending = at.ending.filter(|_| waiting == Waiting::Request);
-        if now < self.due {
-            let Some(ending) = ending else { return Ok(Step::Wait(self.due)) };
-            let begun = (at.requests == 0).then(|| self.due.saturating_sub(timeouts.head));
-            let until = ending.grace(begun, at.is_inherited);
-            return Ok(match now < until {
-                true => Step::Wait(until.min(self.due)),
-                false if has_unread()? => Step::Read,
-                false => Step::Close,
-            });
-        }
-        if let Some(due) = after_pause(self.due, now) {
-            (self.due, self.late_since) = (due, None);
+        let (seen, first) = match stage.time {
+            StageTime::Until(due) if now < due => {
+                let Some(ending) = ending else { return Ok(Step::Wait(due)) };
+                let until = ending.grace(stage, at.is_inherited);
+                return Ok(match now < until {
+                    true => Step::Wait(until.min(due)),
+                    false if has_unread()? => Step::Read,
+                    false => Step::Close,
+                });
+            }
+            StageTime::Until(due) => (due, now),
+            StageTime::Late { first, last } => (last, first),
+        };
+        if let Some(due) = after_pause(seen, now) {
+            stage.time = StageTime::Until(due);
             return Ok(Step::Wait(due));
         }
-        self.due = now;
-        let late_since = *self.late_since.get_or_insert(now);
-        Ok(match now < late_since + LATE_TIMEOUT && has_unread()? {
+        stage.time = StageTime::Late { first, last: now };
+        Ok(match now < first + LATE_TIMEOUT && has_unread()? {
             true => Step::Read,
             false if ending.is_some() => Step::Close,
             false => Step::TimeOut,
@@ -184,28 +208,29 @@ impl Timing {
 
     /// Returns the rank of the connection among those that give way to new ones, the least one first: whether it waits
     /// for its first request, and since when. Returns `None` if it waits for nothing, or not long enough.
-    pub fn rank(&self, timeouts: &Timeouts, now: Duration) -> Option<(bool, Duration)> {
-        let (timeout, grace, is_first) = match self.stage? {
-            (Waiting::Request, 1.., _) => (timeouts.idle, STOP_GRACE, false),
-            (Waiting::Request, 0, Opening::Silent) => (timeouts.head, SILENT_GRACE, true),
-            (Waiting::Request, 0, _) => (timeouts.head, OPENING_GRACE, true),
-            _ => return None,
+    pub fn rank(&self, now: Duration) -> Option<(bool, Duration)> {
+        let Self(Some(Stage { waiting: Waiting::Request, requests, opening, begun, .. })) = *self else { return None };
+        let grace = match (requests, opening) {
+            (1.., _) => STOP_GRACE,
+            (0, Opening::Silent) => SILENT_GRACE,
+            (0, _) => OPENING_GRACE,
         };
-        let since = self.due.saturating_sub(timeout);
-        (now >= since + grace).then_some((is_first, since))
+        (now >= begun + grace).then_some((requests == 0, begun))
     }
 
-    /// Sets the deadline of a stage that begins now.
-    fn begin(&mut self, stage: (Waiting, u32, Opening), timeouts: &Timeouts, now: Duration) {
-        if self.stage == Some(stage) {
-            return;
-        }
-        let timeout = match stage {
-            (Waiting::Request, 1.., _) => timeouts.idle,
-            (Waiting::Request | Waiting::Head, ..) => timeouts.head,
-            (Waiting::Body, ..) => timeouts.body,
-        };
-        *self = Self { stage: Some(stage), due: now + timeout, late_since: None };
+    /// Returns the stage that the connection is in. Its time begins now if it was in another one.
+    fn stage(&mut self, at: Position, timeouts: &Timeouts, now: Duration) -> &mut Stage {
+        let Position { waiting, requests, opening, .. } = at;
+        let is_same = |stage: &Stage| (stage.waiting, stage.requests, stage.opening) == (waiting, requests, opening);
+        let current = self.0.take().filter(is_same);
+        self.0.insert(current.unwrap_or_else(|| {
+            let timeout = match (waiting, requests) {
+                (Waiting::Request, 1..) => timeouts.idle,
+                (Waiting::Request | Waiting::Head, _) => timeouts.head,
+                (Waiting::Body, _) => timeouts.body,
+            };
+            Stage { waiting, requests, opening, begun: now, time: StageTime::Until(now + timeout) }
+        }))
     }
 }
 

@@ -69,7 +69,7 @@ impl<S> ConnectionHandle<S> {
 
     /// See [`Timing::rank`].
     pub(crate) fn rank(&self, worker: &WorkerContext) -> Option<(bool, Duration)> {
-        let rank = self.timing.borrow().rank(&worker.shared.timeouts, worker.now());
+        let rank = self.timing.borrow().rank(worker.now());
         rank.filter(|_| !self.is_asked_to_give_way.get())
     }
 

@@ -63,6 +63,22 @@ fn each_position_has_its_step_at_each_time() {
     }
 }
 
+/// The backlog is accepted after the stop began, and handshakes are completed then.
+#[test]
+fn a_connection_that_is_accepted_behind_the_begin_of_a_stop_has_its_grace_from_then_on() {
+    let (mut timing, ending) = (Timing::default(), Some(Ending { since: s(0.0), cut_off: Some(s(1_000.0)) }));
+    let opening = |opening| Position { opening, ending, ..position(0, Waiting::Request) };
+    for (at, now, expected) in [
+        (opening(Opening::Silent), 3.0, Step::Wait(s(3.1))),
+        (opening(Opening::Handshake), 3.05, Step::Wait(s(3.15))),
+        (opening(Opening::Secured), 3.1, Step::Wait(s(3.2))),
+        (opening(Opening::Secured), 3.2, Step::Close),
+        (Position { ending, ..position(1, Waiting::Request) }, 3.2, Step::Close),
+    ] {
+        assert_eq!(step(&mut timing, at, s(now), false), expected, "{at:?} {now}");
+    }
+}
+
 #[test]
 fn each_stage_has_one_deadline_however_many_pieces_it_comes_in() {
     let mut timing = Timing::default();
@@ -124,9 +140,9 @@ fn a_connection_gives_way_only_while_it_waits_for_its_client_outside_a_request()
         (position(3, Body), 0.0, false, Step::Wait(s(30.0)), None),
     ] {
         let mut timing = Timing::default();
-        assert_eq!(timing.rank(&TIMEOUTS, s(9.0)), None);
+        assert_eq!(timing.rank(s(9.0)), None);
         step(&mut timing, at, s(since), has_unread);
-        let rank = |now| timing.rank(&TIMEOUTS, now);
+        let rank = |now| timing.rank(now);
         match grace {
             Some(grace) => {
                 assert_eq!(rank(s(since + grace) - Duration::from_millis(1)), None, "{at:?}");
