@@ -4,8 +4,7 @@ use crate::http::h1::fields::MediaType;
 use crate::http::h1::head::{Head, TARGET_BYTES};
 use crate::http::h1::request::{Expectation, Framing, Method};
 use crate::http::policy::Policy;
-use crate::http::problem::Problem;
-use crate::message::publish::Unavailable;
+use crate::http::problem::{Problem, ServiceUnavailable};
 use crate::terms::token::Token;
 
 /// The path of the only endpoint.
@@ -27,7 +26,7 @@ pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
         Method::Post => {}
         Method::Head | Method::Connect | Method::Other => return Err(Problem::Method),
     }
-    let token = token.ok_or(Problem::Unavailable(Unavailable::Disabled))?;
+    let token = token.ok_or(Problem::Unavailable(ServiceUnavailable::Disabled))?;
     if !holds_token(head, token) {
         return Err(Problem::Token);
     }

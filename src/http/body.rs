@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::request::{Expectation, Framing, Request};
-use crate::http::problem::Problem;
-use crate::message::publish::Unavailable;
+use crate::http::problem::{Problem, ServiceUnavailable};
 use crate::sync::budget::{Budget, Hold};
 
 /// Bytes that are read at once: a whole pipeline, or a body of 64 KiB with its head.
@@ -101,10 +100,12 @@ impl BufferedBody {
         if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let rest = BodyReader { limit_bytes: DISCARD_BYTES, ..before };
-            return Err((Problem::Unavailable(Unavailable::Buffered), rest));
+            return Err((Problem::Unavailable(ServiceUnavailable::Buffered), rest));
         }
         self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
+        // What is published must be what was sent, also in a build for release.
+        assert!(self.content.len() == content_bytes, "the content that was read is buffered");
         let whole = part.done.then(|| Cow::Owned(std::mem::take(&mut self.content)));
         Ok((whole, part.rest))
     }
@@ -135,13 +136,15 @@ impl BufferedBody {
 
     /// Reads what was put into the space. Returns the body, once it is whole, and what was put behind it.
     pub(super) fn read_space(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let unread = self.content.get(self.reader.content_bytes..);
-        debug_assert!(unread.is_some(), "what was read of a body that waits is kept");
-        let part = self.reader.read(unread?);
-        debug_assert!(part.is_ok(), "a length within the limit was announced");
-        let Decoded { rest, done, .. } = part.ok()?;
+        // As above: these indices decide what is published.
+        assert!(self.reader.content_bytes <= self.content.len(), "what was read of a body that waits is kept");
+        let (_, unread) = self.content.split_at(self.reader.content_bytes);
+        let Ok(Decoded { rest, done, .. }) = self.reader.read(unread) else {
+            unreachable!("a length within the limit was announced, which no bytes can exceed")
+        };
         let behind = rest.to_vec();
         self.content.truncate(self.content.len() - behind.len());
+        assert!(self.content.len() == self.reader.content_bytes, "only what follows the body is behind it");
         done.then(|| (std::mem::take(&mut self.content), behind))
     }
 
@@ -218,7 +221,7 @@ mod tests {
             assert!(
                 matches!(
                     give(&mut body, &wire[..wire.len() - 1]),
-                    Err((Problem::Unavailable(Unavailable::Buffered), _))
+                    Err((Problem::Unavailable(ServiceUnavailable::Buffered), _))
                 ),
                 "{framing:?}"
             );

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use crate::http::policy::Policy;
-use crate::http::problem::{Problem, Status};
-use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish, Unavailable};
+use crate::http::problem::{Problem, ServiceUnavailable, Status};
+use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish};
 use crate::message::{self, Check, Fault};
 use crate::sync::budget::Budget;
 use crate::sync::counting::{Tally, TallyOf};
@@ -80,7 +80,7 @@ impl<P: Publish> Context<P> {
                 Payload::from(&copied)
             }
         };
-        self.publisher.publish(&message.topic, payload).map_err(Problem::Unavailable)?;
+        self.publisher.publish(&message.topic, payload)?;
         if !message.is_known {
             self.unknown_topic(&message.topic);
         }
@@ -103,7 +103,7 @@ pub struct HttpCounters {
     /// Answers by status code.
     pub answers: TallyOf<Status>,
     /// Answers 503 by reason, as in the problem's type.
-    pub refused: TallyOf<Unavailable>,
+    pub refused: TallyOf<ServiceUnavailable>,
     /// Messages whose topic is not known, published or refused for it.
     pub unknown_topics: Tally,
 }
@@ -149,6 +149,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::message::publish::Unavailable;
     use crate::message::{Encoding, Rules, Vocabulary};
     use crate::terms::limits::Limits;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::http::h1::fields::MediaType;
 use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
-use crate::message::publish::Unavailable;
+use crate::message::publish::{HUB_CURE, Unavailable};
 use crate::sync::counting::counted_enum;
 
 counted_enum! {
@@ -45,6 +45,44 @@ impl Status {
     }
 }
 
+counted_enum! {
+    /// Why a request is answered 503. Each has the last part of the type of its problem, and its text.
+    #[expect(missing_docs, reason = "what each says tells what it is")]
+    pub enum ServiceUnavailable: (&'static str, &'static str), &'static str = Self::kind => {
+        NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
+        QueueFull = ("queue-full", "the queue to the bus is full"),
+        Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
+        Stopping = ("stopping", "the gateway is stopping"),
+        Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
+        Disabled = ("disabled", "the REST API was switched off in the settings"),
+    }
+}
+
+impl ServiceUnavailable {
+    /// The last part of the type of the problem.
+    pub const fn kind(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns the text of the problem, with its cure where a person has one.
+    fn detail(self) -> String {
+        let (_, reason) = self.row();
+        let [separator, cure] = if self == Self::NotConnected { ["; ", HUB_CURE] } else { [""; 2] };
+        [reason, "; nothing was published", separator, cure].concat()
+    }
+}
+
+impl From<Unavailable> for Problem {
+    fn from(reason: Unavailable) -> Self {
+        Self::Unavailable(match reason {
+            Unavailable::NotConnected => ServiceUnavailable::NotConnected,
+            Unavailable::QueueFull => ServiceUnavailable::QueueFull,
+            Unavailable::Stalled => ServiceUnavailable::Stalled,
+            Unavailable::Stopping => ServiceUnavailable::Stopping,
+        })
+    }
+}
+
 /// Bytes of a `Content-Type` that are sent back: more than that of any usual client has.
 const SHOWN_BYTES: usize = 64;
 
@@ -74,7 +112,7 @@ pub(crate) enum Problem {
     Expectation,
     TooLarge(u64),
     /// Nothing was published; a retry is safe.
-    Unavailable(Unavailable),
+    Unavailable(ServiceUnavailable),
     Message(Fault),
     /// The head or the body, as named here, was too slow.
     Timeout(&'static str),
@@ -145,7 +183,7 @@ impl Problem {
             // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be
             // read, or the client shall pay for each guess with a connection.
             Self::Request(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
-            Self::Unavailable(reason) => *reason != Unavailable::Disabled,
+            Self::Unavailable(reason) => *reason != ServiceUnavailable::Disabled,
             Self::NotFound(_) | Self::Method | Self::MediaType(_) | Self::ContentEncoding => true,
             Self::Expectation | Self::Message(_) => true,
         }
@@ -191,7 +229,7 @@ mod tests {
     fn every_variant_is_at_its_index() {
         assert!(Status::ALL.iter().enumerate().all(|(index, &status)| status as usize == index));
         assert!(Status::ALL.is_sorted_by_key(|status| status.code()));
-        assert!(Unavailable::ALL.iter().enumerate().all(|(index, &reason)| reason as usize == index));
+        assert!(ServiceUnavailable::ALL.iter().enumerate().all(|(index, &reason)| reason as usize == index));
     }
 
     #[test]

@@ -4,8 +4,6 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::sync::counting::counted_enum;
-
 /// Bytes from which a payload keeps its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
@@ -24,31 +22,15 @@ pub trait Publish {
     fn note_unknown(&self, _topic: &str) {}
 }
 
-counted_enum! {
-    /// Why nothing can be accepted now: 503. Each has the last part of the type of its problem, and its text.
-    #[expect(missing_docs, reason = "what each says tells what it is")]
-    pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
-        NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
-        QueueFull = ("queue-full", "the queue to the bus is full"),
-        Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
-        Stopping = ("stopping", "the gateway is stopping"),
-        Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
-        Disabled = ("disabled", "the REST API was switched off in the settings"),
-    }
-}
-
-impl Unavailable {
-    /// The last part of the type of the problem.
-    pub const fn kind(self) -> &'static str {
-        self.row().0
-    }
-
-    /// Returns the text of the problem, with its cure where a person has one.
-    pub fn detail(self) -> String {
-        let (_, reason) = self.row();
-        let [separator, cure] = if self == Self::NotConnected { ["; ", HUB_CURE] } else { [""; 2] };
-        [reason, "; nothing was published", separator, cure].concat()
-    }
+/// Why the bus takes no message now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Unavailable {
+    NotConnected,
+    QueueFull,
+    /// The queue is full, since a subscriber or a hub does not read.
+    Stalled,
+    Stopping,
 }
 
 /// Bytes to be published.

@@ -71,8 +71,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::http::problem::ServiceUnavailable;
     use crate::http::problem::Status;
-    use crate::message::publish::Unavailable;
 
     /// Each counter that is declared must be counted here.
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         }
         workers[0].connections_closed.add(1);
         workers[1].http.answers.of(Status::NotFound).add(1);
-        workers[1].http.refused.of(Unavailable::Stalled).add(1);
+        workers[1].http.refused.of(ServiceUnavailable::Stalled).add(1);
         workers[1].failed_handshakes.of(HandshakeFailure::TimedOut).add(1);
         workers[1].closed.of(Closed::GaveWay).add(1);
         let sums = WorkerCounters::sum(&workers);

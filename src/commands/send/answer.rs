@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cli::digits;
 use crate::commands::print::one_line;
-use crate::http::h1::fields::list_members;
+use crate::http::h1::list_members;
 
 /// The most bytes of an answer. Those of the gateway have some hundred; a proxy before it may add to them.
 const ANSWER_BYTES: usize = 1024 * 1024;

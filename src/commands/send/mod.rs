@@ -30,7 +30,7 @@ use self::report::Report;
 use self::stop::Stop;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
-use crate::message::publish::Unavailable;
+use crate::http::problem::ServiceUnavailable;
 use crate::sys::log::log;
 use crate::sys::retry::retry_until;
 
@@ -275,7 +275,7 @@ impl Sender {
                 self.report.overtaking += u64::from(!again.is_empty());
             }
             401 => again.push(line),
-            503 if answer.kind == Unavailable::Disabled.kind() => {
+            503 if answer.kind == ServiceUnavailable::Disabled.kind() => {
                 again.push(line);
                 let name = &self.destination.name;
                 let text = format!("the gateway at {name} is off: its settings have switched it off");

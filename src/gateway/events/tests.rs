@@ -1,8 +1,7 @@
 use super::*;
 use crate::bus::{EndpointCounters, HubCounters, PeerCounters, SubscriberTotals};
 use crate::http::context::HttpCounters;
-use crate::http::problem::Status;
-use crate::message::publish::Unavailable;
+use crate::http::problem::{ServiceUnavailable, Status};
 use crate::server::counters::Closed;
 use crate::sync::counting::{Counted, TallyOf};
 use crate::tls::session::HandshakeFailure;
@@ -22,7 +21,7 @@ fn events_are_written_as_these_bytes() {
     let workers = || WorkerCounters {
         http: Arc::new(HttpCounters {
             answers: tallies(&[Status::NotFound, Status::Ok, Status::Ok]),
-            refused: tallies(&[Unavailable::QueueFull]),
+            refused: tallies(&[ServiceUnavailable::QueueFull]),
             unknown_topics: 15.into(),
         }),
         failed_handshakes: tallies(&[HandshakeFailure::Alert]),

@@ -28,9 +28,9 @@ use crate::http::h1::RequestFault;
 use crate::http::h1::body::Decoded;
 use crate::http::h1::head::HeadSearch;
 use crate::http::h1::request::{Expectation, Framing, Method, Request};
-use crate::http::problem::Problem;
+use crate::http::problem::{Problem, ServiceUnavailable};
 use crate::http::response::{self, CONTINUE};
-use crate::message::publish::{Publish, Unavailable};
+use crate::message::publish::Publish;
 
 /// Bytes of answers after which they are written before more requests are read, so that no pipeline fills the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
@@ -119,7 +119,7 @@ impl Connection {
         if let ConnectionState::Buffer(buffered) = &mut self.state
             && let Some((body, behind)) = buffered.read_space()
         {
-            debug_assert!(held.is_empty(), "there is no space for a body before what is held");
+            assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let request = buffered.request;
             with_buffer(body, |body| self.answer(body, request, context));
@@ -156,7 +156,7 @@ impl Connection {
             let problem = match reason {
                 CloseReason::EndOfInput => Problem::Request(RequestFault::Incomplete),
                 CloseReason::TimedOut => Problem::Timeout(part),
-                _ => Problem::Unavailable(Unavailable::Stopping),
+                _ => Problem::Unavailable(ServiceUnavailable::Stopping),
             };
             response::problem(&problem, &Request { persistent: false, ..request }, context);
         }
@@ -259,8 +259,9 @@ impl Connection {
                     let origin = context.policy.origins.position(head.fields.origin);
                     let request = Request { origin, ..head.request };
                     let verdict = admit(&head, context.token.as_ref(), &context.policy);
-                    debug_assert!(end <= input.bytes.len(), "a head was read that is not there");
-                    let (head, rest) = input.bytes.split_at_checked(end)?;
+                    // What follows the head is published, so this must hold in a build for release too.
+                    assert!(end <= input.bytes.len(), "a head was read that is not there");
+                    let (head, rest) = input.bytes.split_at(end);
                     *admitted = verdict.is_ok().then_some((head, request));
                     (request, verdict, rest)
                 }
@@ -294,9 +295,9 @@ impl Connection {
             Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
             Framing::Chunked => None,
         };
-        context.publisher.available().map_err(Problem::Unavailable)?;
+        context.publisher.available()?;
         if length.is_some_and(|bytes| bytes > context.budget.limit_bytes()) {
-            return Err(Problem::Unavailable(Unavailable::Buffered));
+            return Err(Problem::Unavailable(ServiceUnavailable::Buffered));
         }
         // What is whole in one read is not buffered, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
@@ -304,7 +305,7 @@ impl Connection {
             return Ok(rest);
         }
         let buffered = BufferedBody::new(request, context.policy.limits.body_bytes, &context.budget);
-        let buffered = buffered.ok_or(Problem::Unavailable(Unavailable::Buffered))?;
+        let buffered = buffered.ok_or(Problem::Unavailable(ServiceUnavailable::Buffered))?;
         self.state = ConnectionState::Buffer(Box::new(buffered));
         // RFC 9110 §10.1.1: not needed once some of the body has come.
         if request.expectation == Expectation::Continue && rest.is_empty() {

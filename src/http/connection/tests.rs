@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{Connection, DISCARD_BYTES};
 use crate::http::context::Context;
 use crate::http::policy::Policy;
-use crate::message::publish::Unavailable;
-use crate::message::publish::{Payload, Publish};
+use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::sync::budget::Budget;
 use crate::terms::token::Token;
 

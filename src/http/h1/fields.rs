@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use httparse::Header;
 
 use super::request::{Expectation, Framing, Request, Version};
-use super::{RequestFault, is_tchar, split_once};
+use super::{RequestFault, is_tchar, list_members, split_once};
 
 const PORT_DIGITS: usize = 5;
 
@@ -235,11 +235,6 @@ fn is_utf8(value: &[u8]) -> bool {
         !is_escape
     });
     is_name(&content.collect::<Vec<_>>())
-}
-
-/// Returns the members of a list (RFC 9110 §5.6.1.2), of which empty ones are ignored.
-pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// Returns whether `authority` is `uri-host [ ":" port ]` (RFC 9110 §7.2). An empty host is refused, as RFC 9110 §4.2.1

@@ -135,6 +135,11 @@ pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> 
     Some((before, rest.get(1..)?))
 }
 
+/// Returns the members of a list (RFC 9110 §5.6.1.2), of which empty ones are ignored.
+pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
 /// Bytes that are judged at a time, without a branch, for which the compiler uses vector instructions.
 const STEP: usize = 16;
 

@@ -9,9 +9,8 @@ use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
 use adapter_gateway::http::h1::body::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
-use adapter_gateway::http::problem::Status;
+use adapter_gateway::http::problem::{ServiceUnavailable, Status};
 use adapter_gateway::message::MAX_DEPTH;
-use adapter_gateway::message::publish::Unavailable;
 use adapter_gateway::server::counters::Closed;
 use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
@@ -40,7 +39,7 @@ fn strings<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> 
 }
 
 fn unavailable() -> BTreeSet<String> {
-    strings(Unavailable::ALL.iter().map(|reason| reason.kind()))
+    strings(ServiceUnavailable::ALL.iter().map(|reason| reason.kind()))
 }
 
 /// Returns the last part of every problem type. The sources of the core pair each with its status:
