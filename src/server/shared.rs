@@ -43,11 +43,8 @@ pub struct Opened {
 
 impl PartialEq for Opened {
     fn eq(&self, other: &Self) -> bool {
-        let is_same_tls = match (&self.tls, &other.tls) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        Arc::ptr_eq(&self.listening, &other.listening) && self.token == other.token && is_same_tls
+        let address = |opened: &Self| opened.tls.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.listening, &other.listening) && self.token == other.token && address(self) == address(other)
     }
 }
 
@@ -59,9 +56,12 @@ impl Default for Mode {
 }
 
 impl Mode {
-    /// Listens no more. Connections end with the request that they are in, or that begins within a moment.
+    /// Listens no more. Connections end with the request that they are in, or that begins within a moment. That begins
+    /// with the first call.
     pub fn close(&mut self) {
-        (self.opened, self.ending_since) = (None, Instant::now());
+        if self.opened.take().is_some() {
+            self.ending_since = Instant::now();
+        }
     }
 
     /// Makes the workers end by `deadline`, with what is open now.

@@ -129,8 +129,7 @@ impl BodyDecoder {
         use DecoderState::*;
         self.section_left = self.section_left.checked_sub(1).ok_or_else(|| self.fault(RequestFault::ChunkLine))?;
         Ok(match (self.state, byte) {
-            (SizeStart | Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                let digit = char::from(byte).to_digit(16).unwrap_or_default();
+            (SizeStart | Size, _) if let Some(digit) = char::from(byte).to_digit(16) => {
                 self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
                 Size
             }

@@ -174,6 +174,19 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     });
 }
 
+/// What is closed may be closed again, and no connection may last longer for it.
+#[test]
+fn the_first_close_decides_until_when_connections_may_go_on() {
+    let mut mode = Mode { opened: Some(opened("t", Arc::default())), ..Mode::default() };
+    let opened_at = mode.ending_since - PATIENCE;
+    mode.ending_since = opened_at;
+    mode.close();
+    assert!(mode.opened.is_none() && mode.ending_since > opened_at);
+    mode.ending_since = opened_at;
+    mode.close();
+    assert_eq!(mode.ending_since, opened_at);
+}
+
 /// A client that sends in a row notices nothing of an API that was off for a moment.
 #[test]
 fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_is_in_force() {
