@@ -46,8 +46,10 @@ fn stop_writes_out_what_waits_for_a_slow_subscriber() {
     slow.connect(running.subscribers_side().as_str()).unwrap();
     wait_for_subscriber(&running.bus);
     (0..MESSAGES).for_each(|number| running.publish_padded(number, 65_532));
+    let publisher = running.bus.publisher();
     let stopping = thread::spawn(move || running.bus.stop(PATIENCE));
-    thread::sleep(Duration::from_secs(1));
+    eventually("the stop begins", || (publisher.available() == Err(Unavailable::Stopping)).then_some(()));
+    assert!(publisher.counters().queue.depth > 0, "the bus has nothing left to write");
     for expected in 0..MESSAGES {
         assert_eq!(number_in(&receive(&slow, PATIENCE).expect("lost")), expected);
     }

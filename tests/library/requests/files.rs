@@ -55,7 +55,12 @@ fn accepted_and_refused_as_written() {
         for case in &connections {
             let answers = whole(&limits(case), &case.bytes).answers;
             let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
-            assert!(belongs(&statuses), "{folder}/{} is in the wrong folder: {statuses:?}", case.name);
+            assert!(
+                belongs(&statuses),
+                "{folder}/{} has the answers {statuses:?}: the first one must be a success in `accept`, and one must be \
+                 an error in `reject`. Move it to the other folder, or mend what answers",
+                case.name
+            );
         }
         compare(folder, connections);
     }
@@ -84,6 +89,7 @@ fn the_same_however_split() {
 /// The table in the documentation of `http::h1` names every file, and no file or test that is not there.
 #[test]
 fn the_table_names_every_file() {
+    const TABLE: &str = "`src/http/h1/mod.rs`";
     let table = include_str!("../../../src/http/h1/mod.rs");
     let named = |folder| Recorded::all(folder).into_iter().map(move |case| format!("{folder}/{}", case.name));
     let files: Vec<_> = FOLDERS.into_iter().flat_map(named).collect();
@@ -94,15 +100,22 @@ fn the_table_names_every_file() {
         None => file == pattern,
     };
     for file in &files {
-        assert!(patterns.iter().any(|pattern| matches(pattern, file)), "{file} is in no row");
+        assert!(
+            patterns.iter().any(|pattern| matches(pattern, file)),
+            "{file} is in no row: name it, or its beginning and `*`, beside its rule in the table of {TABLE}"
+        );
     }
     for pattern in patterns {
-        assert!(files.iter().any(|file| matches(pattern, file)), "{pattern} is no file");
+        assert!(
+            files.iter().any(|file| matches(pattern, file)),
+            "{pattern} in the table of {TABLE} is no connection in `tests/data`: give it the name of one"
+        );
     }
     let tests = table.lines().filter(|line| line.starts_with("//! |")).flat_map(|row| row.split('`'));
     for (module, test) in tests.filter_map(|word| word.split_once("::")) {
         let path = format!("{}/tests/library/requests/{module}.rs", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(text.contains(&format!("fn {test}()")), "{module}::{test} is no test");
+        let is_there = text.contains(&format!("fn {test}()"));
+        assert!(is_there, "{module}::{test} in the table of {TABLE} is no test in {path}: give it the name of one");
     }
 }

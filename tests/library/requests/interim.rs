@@ -51,13 +51,16 @@ fn is_not_sent_once_the_head_was_refused() {
     let by_head = LADDER.into_iter().filter(|(fault, ..)| *fault < Fault::NotJson).map(|(fault, status, _)| {
         let unavailable = (fault == Fault::NoHub).then_some(Unavailable::NotConnected);
         let limits = Limits { unavailable, ..Limits::default() };
-        (status, fault.put_into(fine.clone(), limits.policy.limits.body_bytes as usize), limits)
+        let request = fault.put_into(fine.clone(), limits.policy.limits.body_bytes as usize);
+        (format!("{fault:?} of the ladder"), status, request, limits)
     });
-    let full = (503, fine.clone(), Limits { buffered_bytes: 5, ..Limits::default() });
-    for (status, request, limits) in by_head.chain([full]) {
+    let little_room = Limits { buffered_bytes: 5, ..Limits::default() };
+    for (case, status, request, limits) in by_head.chain([("no room".into(), 503, fine.clone(), little_room)]) {
         let answer = answer(&limits, &request.head());
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let is_expected = answer.starts_with(&format!("HTTP/1.1 {status} "));
+        assert!(is_expected, "{case}: the first answer must be {status}, and no interim one, but it is {answer}");
         // Nobody knows whether the body follows.
-        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+        let closes = answer.contains("\r\nConnection: close\r\n");
+        assert!(closes, "{case}: a body may follow or not, so the connection must close, but the answer is {answer}");
     }
 }

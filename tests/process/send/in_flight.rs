@@ -3,10 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{file, lines, send_with};
+use crate::support::usage::voluntary_switches;
 use crate::support::*;
 
 /// A server that is no gateway, and answers as a test wants.
@@ -236,7 +239,10 @@ fn a_token_that_was_just_written_is_tried_once_more() {
         settings.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
         if !is_young {
             // No program can set when a file was put in place.
-            std::thread::sleep(Duration::from_secs(2));
+            wait_until("the settings are not young", || {
+                let put_at = settings.metadata().unwrap().ctime();
+                std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64 > put_at + 2
+            });
         }
         let connections: Vec<_> = answers.iter().map(|answer| [(1..2, answer.to_vec())]).collect();
         let connections: Vec<&[_]> = connections.iter().map(|steps| steps.as_slice()).collect();
@@ -256,8 +262,10 @@ fn a_refused_token_is_no_wait_for_the_lines_behind_it() {
 #[test]
 fn a_gateway_that_starts_again_is_waited_for() {
     let (address, settings, mut send) = Server::away_behind_a_line(|_settings| {});
-    // It has tried to connect meanwhile, which nobody can see from outside.
-    std::thread::sleep(Duration::from_millis(500));
+    // It sleeps between two attempts to connect, and else for its pipes alone.
+    let main_thread = PathBuf::from(format!("/proc/{id}/task/{id}", id = send.id()));
+    let before = voluntary_switches(&main_thread);
+    wait_until("it has tried to connect", || voluntary_switches(&main_thread) > before + 5);
     let server = Server { listener: TcpListener::bind(address).unwrap(), settings };
     let mut connection = server.accept();
     assert_eq!(connection.request(), "t/2");
