@@ -74,6 +74,7 @@ fn holds_token(head: &Head<'_>, token: &Token) -> bool {
         matching += usize::from(token.matches(value) | second.is_some_and(|value| token.matches(value)));
     });
     match values {
+        // No token is empty, so that a missing one takes the time of a wrong one.
         0 => token.matches(head.fields.bearer.unwrap_or_default()),
         _ => (values, matching) == (1, 1),
     }

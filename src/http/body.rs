@@ -68,7 +68,6 @@ pub(super) struct BufferedBody {
     /// The reader has read all of it but what was put into [`BufferedBody::space`].
     content: Vec<u8>,
     hold: Hold,
-    buffered_bytes: usize,
 }
 
 impl BufferedBody {
@@ -81,8 +80,7 @@ impl BufferedBody {
         let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
         // Once some of the body has come, the rest will.
         let request = Request { expectation: Expectation::None, ..request };
-        let buffered_bytes = budget.limit_bytes();
-        Some(Self { request, reader, content: Vec::new(), hold, buffered_bytes })
+        Some(Self { request, reader, content: Vec::new(), hold })
     }
 
     /// Reads up to the end of the input, of a chunk, or of the body. Fails with why the request is refused, and what of
@@ -97,7 +95,7 @@ impl BufferedBody {
         let capacity = self.capacity_for(content_bytes);
         // A body that is whole in one read needs no room, since it is gone before the next read.
         let must_wait = part.rest.is_empty() && !part.done;
-        if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
+        if content_bytes > self.hold.budget.limit_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let rest = BodyReader { limit_bytes: DISCARD_BYTES, ..before };
             return Err((Problem::Unavailable(ServiceUnavailable::Buffered), rest));
@@ -120,7 +118,7 @@ impl BufferedBody {
             return self.content.capacity();
         }
         let most = usize::try_from(self.reader.limit_bytes).unwrap_or(usize::MAX);
-        content_bytes.next_power_of_two().min(most).min(self.buffered_bytes)
+        content_bytes.next_power_of_two().min(most).min(self.hold.budget.limit_bytes)
     }
 
     /// Returns where the rest of a body of known length may be put, to save a copy. [`BufferedBody::read_space`] must

@@ -8,9 +8,9 @@ use crate::http::h1::fields::MediaType;
 use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
 use crate::message::publish::{HUB_CURE, Unavailable};
-use crate::sync::counting::counted_enum;
+use crate::sync::counting::enum_of_rows;
 
-counted_enum! {
+enum_of_rows! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order, and its reason phrase.
     #[expect(missing_docs, reason = "the names are the RFC's reason phrases")]
     pub enum Status: (u16, &'static str), u16 = Self::code => {
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-counted_enum! {
+enum_of_rows! {
     /// Why a request is answered 503. Each has the last part of the type of its problem, and its text.
     #[expect(missing_docs, reason = "what each says tells what it is")]
     pub enum ServiceUnavailable: (&'static str, &'static str), &'static str = Self::kind => {
@@ -134,26 +134,38 @@ impl Problem {
         })
     }
 
-    /// Returns the status, the last part of the type, and the field lines that only the answer to this problem has.
-    fn row(&self) -> (Status, &'static str, &'static str) {
+    /// Returns the status, the last part of the type, the field lines that only the answer to this problem has, and
+    /// whether the connection may go on. It may not where nobody knows where the next request begins (RFC 9112 §11.2),
+    /// where the rest of the body is too long to be read, and where a client shall pay for each guess.
+    fn row(&self) -> (Status, &'static str, &'static str, bool) {
+        const POST: &str = "Allow: POST, OPTIONS\r\n";
+        const BEARER: &str = "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n";
+        const JSON: &str = "Accept-Post: application/json\r\n";
         match self {
-            Self::Request(RequestFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large", ""),
-            Self::Request(RequestFault::TargetTooLong) => (Status::UriTooLong, "target-too-long", ""),
-            Self::Request(RequestFault::Version) => (Status::HttpVersionNotSupported, "http-version", ""),
-            Self::Request(RequestFault::TransferCoding) => (Status::NotImplemented, "transfer-coding", ""),
-            Self::Request(_) => (Status::BadRequest, "malformed-request", ""),
-            Self::NotFound(_) => (Status::NotFound, "not-found", ""),
-            Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "Allow: POST, OPTIONS\r\n"),
-            Self::Token => (Status::Unauthorized, "token", "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n"),
-            Self::MediaType(_) => (Status::UnsupportedMediaType, "media-type", "Accept-Post: application/json\r\n"),
-            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding", IDENTITY),
-            Self::Expectation => (Status::ExpectationFailed, "expectation", ""),
-            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large", ""),
-            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind(), RETRY_AFTER),
-            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json", ""),
-            Self::Message(_) => (Status::UnprocessableContent, "not-a-message", ""),
-            Self::Timeout(_) => (Status::RequestTimeout, "timeout", ""),
+            Self::Request(RequestFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large", "", false),
+            Self::Request(RequestFault::TargetTooLong) => (Status::UriTooLong, "target-too-long", "", false),
+            Self::Request(RequestFault::Version) => (Status::HttpVersionNotSupported, "http-version", "", false),
+            Self::Request(RequestFault::TransferCoding) => (Status::NotImplemented, "transfer-coding", "", false),
+            Self::Request(_) => (Status::BadRequest, "malformed-request", "", false),
+            Self::NotFound(_) => (Status::NotFound, "not-found", "", true),
+            Self::Method => (Status::MethodNotAllowed, "method-not-allowed", POST, true),
+            Self::Token => (Status::Unauthorized, "token", BEARER, false),
+            Self::MediaType(_) => (Status::UnsupportedMediaType, "media-type", JSON, true),
+            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding", IDENTITY, true),
+            Self::Expectation => (Status::ExpectationFailed, "expectation", "", true),
+            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large", "", false),
+            Self::Unavailable(reason) => {
+                let may_go_on = *reason != ServiceUnavailable::Disabled;
+                (Status::ServiceUnavailable, reason.kind(), RETRY_AFTER, may_go_on)
+            }
+            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json", "", true),
+            Self::Message(_) => (Status::UnprocessableContent, "not-a-message", "", true),
+            Self::Timeout(_) => (Status::RequestTimeout, "timeout", "", false),
         }
+    }
+
+    pub(super) fn may_go_on(&self) -> bool {
+        self.row().3
     }
 
     fn detail(&self) -> Cow<'_, str> {
@@ -178,21 +190,10 @@ impl Problem {
         }
     }
 
-    pub(super) fn may_go_on(&self) -> bool {
-        match self {
-            // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be
-            // read, or the client shall pay for each guess with a connection.
-            Self::Request(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
-            Self::Unavailable(reason) => *reason != ServiceUnavailable::Disabled,
-            Self::NotFound(_) | Self::Method | Self::MediaType(_) | Self::ContentEncoding => true,
-            Self::Expectation | Self::Message(_) => true,
-        }
-    }
-
     /// Returns the status, the field lines that only this answer has, and the document (RFC 9457 §3), which ends with a
     /// newline for people at a terminal.
     pub(super) fn answer(&self) -> (Status, &'static str, String) {
-        let (status, kind, field_lines) = self.row();
+        let (status, kind, field_lines, _) = self.row();
         let mut document = String::with_capacity(DOCUMENT_BYTES);
         document.extend(["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()]);
         document.extend(["\",\"status\":", &status.code().to_string(), ",\"detail\":"]);

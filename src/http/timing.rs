@@ -1,10 +1,11 @@
 //! What a connection does next by the time: it waits, reads, answers that a request is late, or closes.
 //!
 //! Each stage of a connection has one deadline, however many pieces it comes in: its first byte, its TLS handshake, the
-//! first byte of a request, a head, a body. A client that opens a thousand connections at once is slow in each stage of
-//! all of them. What had arrived by then still counts, and a pause of the whole process counts for nobody. A connection
-//! that is to end ends with the request that it is in; before it ends between two requests, a client may begin one for
-//! some time, and learns from its answer that it was the last.
+//! first byte of a request, a head, a body, and the answers that its client takes, behind which the stage before them
+//! begins anew. A client that opens a thousand connections at once is slow in each stage of all of them. What had
+//! arrived by then still counts, and a pause of the whole process counts for nobody. A connection that is to end ends
+//! with the request that it is in; before it ends between two requests, a client may begin one for some time, and learns
+//! from its answer that it was the last.
 //!
 //! Each stage walks this way, and a request that has arrived begins the next one from anywhere:
 //!
@@ -90,8 +91,8 @@ impl Ending {
 /// Where a connection stands when it has nothing more to do at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
-    /// What it waits for.
-    pub waiting: Waiting,
+    /// What it waits for; `None` while its client is to take answers first, whatever it sends meanwhile.
+    pub waiting: Option<Waiting>,
     /// Heads that were read so far; each starts new deadlines.
     pub requests: u32,
     /// How far it is before its first request.
@@ -142,7 +143,7 @@ pub struct Timing(Option<Stage>);
 /// What is waited for, how many heads were read before, how far the connection is before the first, and the time.
 #[derive(Debug)]
 struct Stage {
-    waiting: Waiting,
+    waiting: Option<Waiting>,
     requests: u32,
     opening: Opening,
     begun: Duration,
@@ -174,13 +175,14 @@ impl Timing {
             return Ok(Step::CutOff);
         }
         let is_asked = at.ending.is_some() || at.is_asked_to_give_way;
-        let may_have_begun = is_asked && at.is_within_record && at.waiting == Waiting::Request;
-        let waiting = if may_have_begun { Waiting::Head } else { at.waiting };
+        let may_have_begun = is_asked && at.is_within_record && at.waiting == Some(Waiting::Request);
+        let waiting = if may_have_begun { Some(Waiting::Head) } else { at.waiting };
+        let is_idle = waiting == Some(Waiting::Request);
         let stage = self.stage(Position { waiting, ..at }, timeouts, now);
-        if at.is_asked_to_give_way && waiting == Waiting::Request {
+        if at.is_asked_to_give_way && is_idle {
             return Ok(if has_unread()? { Step::Read } else { Step::GiveWay });
         }
-        let ending = at.ending.filter(|_| waiting == Waiting::Request);
+        let ending = at.ending.filter(|_| is_idle);
         let (seen, first) = match stage.time {
             StageTime::Until(due) if now < due => {
                 let Some(ending) = ending else { return Ok(Step::Wait(due)) };
@@ -199,7 +201,7 @@ impl Timing {
             return Ok(Step::Wait(due));
         }
         stage.time = StageTime::Late { first, last: now };
-        Ok(match now < first + LATE_TIMEOUT && has_unread()? {
+        Ok(match now < first + LATE_TIMEOUT && waiting.is_some() && has_unread()? {
             true => Step::Read,
             false if ending.is_some() => Step::Close,
             false => Step::TimeOut,
@@ -209,7 +211,7 @@ impl Timing {
     /// Returns the rank of the connection among those that give way to new ones, the least one first: whether it waits
     /// for its first request, and since when. Returns `None` if it waits for nothing, or not long enough.
     pub fn rank(&self, now: Duration) -> Option<(bool, Duration)> {
-        let Self(Some(Stage { waiting: Waiting::Request, requests, opening, begun, .. })) = *self else { return None };
+        let Some(Stage { waiting: Some(Waiting::Request), requests, opening, begun, .. }) = self.0 else { return None };
         let grace = match (requests, opening) {
             (1.., _) => STOP_GRACE,
             (0, Opening::Silent) => SILENT_GRACE,
@@ -225,9 +227,9 @@ impl Timing {
         let current = self.0.take().filter(is_same);
         self.0.insert(current.unwrap_or_else(|| {
             let timeout = match (waiting, requests) {
-                (Waiting::Request, 1..) => timeouts.idle,
-                (Waiting::Request | Waiting::Head, _) => timeouts.head,
-                (Waiting::Body, _) => timeouts.body,
+                (Some(Waiting::Request), 1..) => timeouts.idle,
+                (Some(Waiting::Request | Waiting::Head), _) => timeouts.head,
+                (Some(Waiting::Body) | None, _) => timeouts.body,
             };
             Stage { waiting, requests, opening, begun: now, time: StageTime::Until(now + timeout) }
         }))
@@ -235,7 +237,7 @@ impl Timing {
 }
 
 /// Returns a new deadline in place of one that is seen so late that the process was stopped meanwhile.
-pub fn after_pause(due: Duration, now: Duration) -> Option<Duration> {
+fn after_pause(due: Duration, now: Duration) -> Option<Duration> {
     (now > due + PAUSE).then_some(now + LATE_TIMEOUT)
 }
 

@@ -12,14 +12,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::http::connection::{CloseReason, Next, Waiting};
-use crate::http::timing::{Ending, Position, Step, Timing, after_pause};
+use crate::http::timing::{Ending, Opening, Position, Step, Timing};
 use crate::http::{Connection, Context, Input, response};
 use crate::server::counters::Closed;
 use crate::server::listener::ListeningSocket;
 use crate::server::shared::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
-use crate::tls::session::Acceptor;
+use crate::tls::session::{Acceptor, HandshakeFailure};
 
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
@@ -39,18 +39,15 @@ pub(crate) struct ConnectionHandle<S> {
 
 impl<S> ConnectionHandle<S> {
     pub(crate) fn new(socket: S, from: &ListeningSocket, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
-        let (is_inherited, is_tcp) = (from.inherited.is_some(), from.address.is_tcp());
-        let is_ending = Cell::new(is_ending);
-        let (is_asked_to_give_way, timing, is_unseen, waker) = Default::default();
         Self {
             socket,
-            is_inherited,
-            is_tcp,
-            is_ending,
-            is_asked_to_give_way,
-            timing,
-            is_unseen,
-            waker,
+            is_inherited: from.inherited.is_some(),
+            is_tcp: from.address.is_tcp(),
+            is_ending: Cell::new(is_ending),
+            is_asked_to_give_way: Cell::default(),
+            timing: RefCell::default(),
+            is_unseen: Cell::default(),
+            waker: Cell::default(),
             _permit: permit,
         }
     }
@@ -113,9 +110,11 @@ pub(crate) fn run<S: Stream>(
         let ran = task.run().await;
         // A connection that is being closed waits for no request.
         handle.timing.take();
-        // The handshake of a connection that the gateway ends has not failed.
-        if !handle.is_ending.get() && !handle.is_asked_to_give_way.get() {
-            task.stream.count_failed_handshake();
+        // Whoever connects, sends nothing and closes, as health checks do, has begun no handshake, and one that the
+        // gateway ends has not failed.
+        let is_ended_here = handle.is_ending.get() || handle.is_asked_to_give_way.get();
+        if task.stream.opening() == Opening::Handshake && !is_ended_here && !matches!(ran, Ok(Closing::Lingering)) {
+            task.stream.count_failed_handshake(HandshakeFailure::Closed);
         }
         match ran {
             // The close of the socket ends both sides at once.
@@ -156,7 +155,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 Next::Close(_) => return Ok(Closing::Lingering),
                 Next::Again => self.advance(|core, context| core.receive(Input::default(), context))?,
                 Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
-                Next::Read(waiting) => match self.step(waiting)? {
+                Next::Read(waiting) => match self.step(Some(waiting))? {
                     Step::Wait(until) => {
                         set_timer(timer.as_mut(), self.worker.instant_of(until));
                         tokio::select! {
@@ -173,8 +172,12 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         handle.socket.readable().await?;
                         self.read(next)?
                     }
+                    Step::TimeOut if self.stream.is_handshaking() => {
+                        self.stream.count_failed_handshake(HandshakeFailure::TimedOut);
+                        return Ok(Closing::Lingering);
+                    }
                     Step::TimeOut => {
-                        if self.connection.requests() == 0 && waiting == Waiting::Request && !self.stream.time_out() {
+                        if self.connection.requests() == 0 && waiting == Waiting::Request {
                             self.worker.counters.closed.of(Closed::Silent).add(1);
                         }
                         self.give_up(CloseReason::TimedOut)?
@@ -188,15 +191,30 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     Step::CutOff => self.give_up(CloseReason::Asked)?,
                 },
             };
-            // Nothing more is read from a client before it has taken its answers. Few are so slow, so the future is boxed.
-            if !self.stream.unsent.is_empty() && !Box::pin(self.flush()).await? {
-                return Ok(Closing::Lingering);
+            // Nothing more is read from a client before it has taken its answers.
+            while !self.stream.unsent.is_empty() {
+                match self.step(None)? {
+                    Step::Wait(until) => {
+                        set_timer(timer.as_mut(), self.worker.instant_of(until));
+                        tokio::select! {
+                            biased;
+                            () = handle.end_requested() => {}
+                            ready = handle.socket.writable() => {
+                                ready?;
+                                self.stream.flush()?;
+                            }
+                            () = timer.as_mut() => {}
+                        }
+                    }
+                    Step::CutOff => return Ok(Closing::Lingering),
+                    _ => return Err(io::ErrorKind::TimedOut.into()),
+                }
             }
         }
     }
 
-    /// Returns what is to be done while the core waits for this.
-    fn step(&self, waiting: Waiting) -> io::Result<Step> {
+    /// Returns what is to be done while the core waits for this, or while the client is to take its answers.
+    fn step(&self, waiting: Option<Waiting>) -> io::Result<Step> {
         let (worker, handle) = (self.worker, self.handle);
         handle.is_unseen.set(false);
         let position = Position {
@@ -212,31 +230,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let step = timing.step(position, &worker.shared.timeouts, worker.now(), || handle.socket.has_unread())?;
         handle.is_asked_to_give_way.set(step == Step::GiveWay);
         Ok(step)
-    }
-
-    /// Writes what the client has not taken yet, until the deadline. Returns `false` if it was cut off before.
-    async fn flush(&mut self) -> io::Result<bool> {
-        let (worker, handle) = (self.worker, self.handle);
-        let timing = handle.timing.take();
-        let mut due = worker.now() + worker.shared.timeouts.body;
-        let mut flushed = pin!(self.stream.flush());
-        loop {
-            if handle.ending(worker).is_some_and(|ending| ending.is_cut_off(worker.now())) {
-                return Ok(false);
-            }
-            handle.is_unseen.set(false);
-            tokio::select! {
-                biased;
-                () = handle.end_requested() => {}
-                flushed = &mut flushed => {
-                    handle.timing.replace(timing);
-                    return flushed.map(|()| true);
-                }
-                () = sleep_until(worker.instant_of(due)) => {
-                    due = after_pause(due, worker.now()).ok_or(io::ErrorKind::TimedOut)?;
-                }
-            }
-        }
     }
 
     /// Reads once, and lets the core take in what has come for it. Returns `same` if nothing has.

@@ -45,16 +45,13 @@ pub(crate) struct ClientStream<'w, S> {
     /// The client sends no more.
     pub(crate) has_ended: bool,
     silent_so_far: bool,
-    /// Set where something other than the end of the connection ended the handshake.
-    handshake_failure: Option<HandshakeFailure>,
 }
 
 impl<'w, S: Stream> ClientStream<'w, S> {
     /// The stream is in TLS where there is an acceptor.
     pub(crate) fn new(worker: &'w WorkerContext, socket: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
-        let (unsent, has_ended, silent_so_far, handshake_failure) = (Vec::new(), false, true, None);
-        Ok(Self { worker, socket, tls, unsent, has_ended, silent_so_far, handshake_failure })
+        Ok(Self { worker, socket, tls, unsent: Vec::new(), has_ended: false, silent_so_far: true })
     }
 
     /// Reads once, and appends the bytes for the core to `direct` if they can go there without a copy, else to `into`.
@@ -74,7 +71,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
         if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
-            self.handshake_failure = Some(HandshakeFailure::PlainHttp);
+            self.count_failed_handshake(HandshakeFailure::PlainHttp);
             into.extend_from_slice(&records);
             return Ok(Arrived::PlainHttp);
         }
@@ -92,9 +89,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 Ok(Arrived::Nothing)
             }
             Err(fault) => {
-                if session.is_handshaking() {
-                    self.handshake_failure = Some(fault.handshake_failure());
-                }
+                let is_handshaking = session.is_handshaking();
                 // After a fatal alert of the client nothing is left to send, else the alert that says what is wrong. No
                 // close_notify follows either of them (RFC 8446 §6.2).
                 let is_alert = fault.is_alert();
@@ -102,6 +97,9 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                     session.flush(&mut self.unsent);
                 }
                 self.tls = None;
+                if is_handshaking {
+                    self.count_failed_handshake(fault.handshake_failure());
+                }
                 Ok(Arrived::Closed(if is_alert { CloseReason::EndOfInput } else { CloseReason::Refused }))
             }
         }
@@ -113,29 +111,22 @@ impl<'w, S: Stream> ClientStream<'w, S> {
     }
 
     pub(crate) fn opening(&self) -> Opening {
-        match &self.tls {
-            _ if self.silent_so_far => Opening::Silent,
-            Some(session) if session.is_handshaking() => Opening::Handshake,
-            _ => Opening::Secured,
+        match self.silent_so_far {
+            true => Opening::Silent,
+            false if self.is_handshaking() => Opening::Handshake,
+            false => Opening::Secured,
         }
     }
 
-    /// The time for the stage of the connection is over. Returns whether it ends in the TLS handshake.
-    pub(crate) fn time_out(&mut self) -> bool {
-        let is_handshaking = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
-        self.handshake_failure = self.handshake_failure.or(is_handshaking.then_some(HandshakeFailure::TimedOut));
-        is_handshaking
+    /// Returns whether the TLS handshake is not complete. It may not have begun.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.is_handshaking())
     }
 
-    /// Counts and notes a TLS handshake that has begun and is not complete at the end of the connection. Whoever
-    /// connects, sends nothing and closes, as health checks do, has begun none.
-    pub(crate) fn count_failed_handshake(&self) {
-        let failure =
-            self.handshake_failure.or((self.opening() == Opening::Handshake).then_some(HandshakeFailure::Closed));
-        if let Some(failure) = failure {
-            self.worker.counters.failed_handshakes.of(failure).add(1);
-            self.worker.shared.refused.notify_one();
-        }
+    /// Counts and notes a TLS handshake that will not be completed.
+    pub(crate) fn count_failed_handshake(&self, failure: HandshakeFailure) {
+        self.worker.counters.failed_handshakes.of(failure).add(1);
+        self.worker.shared.refused.notify_one();
     }
 
     /// Writes what the socket takes, with what the client may wait for in TLS, and holds the rest for
@@ -156,13 +147,10 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         Ok(bytes.len())
     }
 
-    pub(crate) async fn flush(&mut self) -> io::Result<()> {
+    /// Writes of the rest what the socket takes.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
-        let mut rest = unsent.as_slice();
-        while !rest.is_empty() {
-            self.socket.writable().await?;
-            rest = send_some(self.socket, rest, &self.worker.counters)?;
-        }
+        self.unsent = send_some(self.socket, &unsent, &self.worker.counters)?.to_vec();
         Ok(())
     }
 
@@ -225,8 +213,8 @@ fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &WorkerCounte
     while !rest.is_empty() {
         match socket.try_write(rest) {
             Ok(taken) => {
-                debug_assert!(taken <= rest.len(), "the kernel takes no more than it is given");
-                rest = rest.get(taken..).unwrap_or_default();
+                assert!(taken <= rest.len(), "the kernel takes no more than it is given");
+                (_, rest) = rest.split_at(taken);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),

@@ -257,6 +257,7 @@ impl<S: Stream> Worker<S> {
             // A connection counts as open until all that it held is given back: its body, its descriptor, its permit.
             drop(handle);
             self.context.counters.connections_closed.add(1);
+            debug_assert_eq!(self.context.counters.connections(), connections.len() as u64, "each counts once");
             if connections.is_empty() {
                 // A rush of connections has made the slab large.
                 connections.shrink_to_fit();

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The bytes of bodies that all connections of all threads may hold together (`--max-buffered`).
+///
+/// tokio's semaphore grants at most 2^32 - 1 at once, and takes a lock where they are given back.
 #[derive(Debug)]
 pub struct Budget {
-    limit_bytes: usize,
+    /// The most bytes that can be held.
+    pub limit_bytes: usize,
     free_bytes: AtomicUsize,
 }
 
 /// Bytes of a [`Budget`], given back on drop.
 #[derive(Debug)]
 pub struct Hold {
-    budget: Arc<Budget>,
+    /// What they are held of.
+    pub budget: Arc<Budget>,
     bytes: usize,
 }
 
@@ -21,11 +25,6 @@ impl Budget {
     /// A budget of so many bytes.
     pub fn new(limit_bytes: usize) -> Arc<Self> {
         Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes) })
-    }
-
-    /// The most bytes that can be held.
-    pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
     }
 
     /// The bytes that are held now.
@@ -54,7 +53,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.budget.free_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        let free_bytes = self.budget.free_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        debug_assert!(free_bytes + self.bytes <= self.budget.limit_bytes, "no byte is given back twice");
     }
 }
 

@@ -40,7 +40,7 @@ impl PartialEq for Tally {
     }
 }
 
-/// Made by `counted_enum!`.
+/// Made by `enum_of_rows!`.
 pub trait Counted: Copy + Debug + 'static {
     /// The name of a variant in the `stats` event.
     type Key: Ord + Serialize;
@@ -91,9 +91,9 @@ impl<E: Counted> Serialize for TallyOf<E> {
     }
 }
 
-/// Defines an enum with a row for each variant.
+/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
 macro_rules! enum_of_rows {
-    ($(#[$meta:meta])* pub enum $name:ident: $row:ty => {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
         $($(#[$doc:meta])* $variant:ident = $value:expr,)*
     }) => {
         $(#[$meta])*
@@ -106,17 +106,6 @@ macro_rules! enum_of_rows {
             const fn row(self) -> $row {
                 match self { $(Self::$variant => $value,)* }
             }
-        }
-    };
-}
-
-/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
-macro_rules! counted_enum {
-    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
-        $($(#[$doc:meta])* $variant:ident = $value:expr,)*
-    }) => {
-        $crate::sync::counting::enum_of_rows! {
-            $(#[$meta])* pub enum $name: $row => { $($(#[$doc])* $variant = $value,)* }
         }
 
         impl $crate::sync::counting::Counted for $name {
@@ -135,4 +124,4 @@ macro_rules! counted_enum {
     };
 }
 
-pub(crate) use {counted_enum, enum_of_rows};
+pub(crate) use enum_of_rows;

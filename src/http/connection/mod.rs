@@ -296,7 +296,7 @@ impl Connection {
             Framing::Chunked => None,
         };
         context.publisher.available()?;
-        if length.is_some_and(|bytes| bytes > context.budget.limit_bytes()) {
+        if length.is_some_and(|bytes| bytes > context.budget.limit_bytes) {
             return Err(Problem::Unavailable(ServiceUnavailable::Buffered));
         }
         // What is whole in one read is not buffered, and needs no room.

@@ -185,13 +185,11 @@ fn content_length(value: &[u8]) -> Result<u64, RequestFault> {
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4); nothing for another scheme.
 fn bearer(credentials: &[u8]) -> &[u8] {
-    match credentials.split_at_checked(b"Bearer".len()) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ") => {
-            let token = rest.iter().position(|&byte| byte != b' ');
-            token.and_then(|start| rest.get(start..)).unwrap_or_default()
-        }
-        _ => b"",
+    let (scheme, mut token) = split_once(credentials, b' ').unwrap_or((credentials, b""));
+    while let Some(rest) = token.strip_prefix(b" ") {
+        token = rest;
     }
+    if scheme.eq_ignore_ascii_case(b"Bearer") { token } else { b"" }
 }
 
 /// Returns whether `value` is `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).

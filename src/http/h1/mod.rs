@@ -84,7 +84,7 @@ enum_of_rows! {
     /// several faults of a head apply, the first of these variants is answered.
     #[derive(PartialOrd, Ord)]
     #[expect(missing_docs, reason = "the texts say it")]
-    pub enum RequestFault: &'static str => {
+    pub enum RequestFault: &'static str, &'static str = Self::reason => {
         ControlByte = "the head holds a control byte, or a CR or LF that stands alone",
         RequestLine = "the request line is not `method target HTTP/1.1`",
         EmptyLines = "more than one empty line stands before the request line",
@@ -156,7 +156,7 @@ pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
 pub(crate) fn leading(bytes: &[u8], valid: impl Fn(u8) -> bool) -> usize {
     let all = |step: &&[u8; STEP]| step.iter().fold(true, |all, &byte| all & valid(byte));
     let steps = STEP * bytes.as_chunks().0.iter().take_while(all).count();
-    let rest = bytes.get(steps..).unwrap_or_default();
+    let (_, rest) = bytes.split_at(steps);
     steps + rest.iter().position(|&byte| !valid(byte)).unwrap_or(rest.len())
 }
 

@@ -8,9 +8,9 @@ const fn s(seconds: f64) -> Duration {
     Duration::from_millis((seconds * 1_000.0) as u64)
 }
 
-fn position(requests: u32, waiting: Waiting) -> Position {
+fn position(requests: u32, waiting: impl Into<Option<Waiting>>) -> Position {
     Position {
-        waiting,
+        waiting: waiting.into(),
         requests,
         opening: Opening::Silent,
         is_within_record: false,
@@ -121,6 +121,24 @@ fn what_arrives_after_the_deadline_is_read_for_a_second_and_each_pause_gives_ano
         (40.0, true, Step::TimeOut),
     ] {
         assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{now}");
+    }
+}
+
+/// It may send all the time, and the deadline of what it sends begins behind its answers.
+#[test]
+fn who_takes_no_answers_has_the_time_of_a_body_to_take_them_and_does_not_give_way() {
+    let (mut timing, at) = (Timing::default(), position(1, None));
+    for (at, now, expected) in [
+        (position(1, Waiting::Body), 0.0, Step::Wait(s(30.0))),
+        (at, 10.0, Step::Wait(s(40.0))),
+        (Position { is_asked_to_give_way: true, ..at }, 39.0, Step::Wait(s(40.0))),
+        (at, 45.0, Step::Wait(s(46.0))),
+        (position(1, Waiting::Body), 46.0, Step::Wait(s(76.0))),
+        (at, 50.0, Step::Wait(s(80.0))),
+        (at, 80.0, Step::TimeOut),
+    ] {
+        assert_eq!(step(&mut timing, at, s(now), true), expected, "{at:?} {now}");
+        assert_eq!(timing.rank(s(1_000.0)), None);
     }
 }
 

@@ -67,12 +67,11 @@ impl Ledger {
         if is_cut_off() {
             return;
         }
-        // What waits for the client's reading has its own deadline, and then those of the phase are looked at again.
-        let due = self.due().max(self.freed_at);
+        let due = self.due();
         check!(self.life, now <= due + SLACK, "{:?} took {:?} too long", self.phase, now - due);
         let is_idle = self.blocked_at.is_none() && matches!(self.phase, Phase::Between(_));
         if let Some(end) = self.told_end().filter(|_| is_idle && !self.is_inherited) {
-            let end = end.max(self.phase_at).max(self.freed_at);
+            let end = end.max(self.phase_at);
             check!(self.life, now <= end + SLACK, "{:?} went on for {:?} after the end", self.phase, now - end);
         }
     }

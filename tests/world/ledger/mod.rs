@@ -90,9 +90,9 @@ pub(crate) struct Ledger {
     phase: Phase,
     phase_at: Duration,
     ended_at: Duration,
-    /// Since when the gateway waits until the client takes its answers, and when the client had taken them.
+    /// Since when the gateway waits until the client takes its answers. When it has taken them, the time of the phase
+    /// begins anew.
     blocked_at: Option<Duration>,
-    freed_at: Duration,
     is_end_read: bool,
     /// When the gateway has read or written last.
     called_at: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(life: u32) -> Self {
         let now = World::now();
-        Self { life, phase_at: now, freed_at: now, called_at: now, ..Self::default() }
+        Self { life, phase_at: now, called_at: now, ..Self::default() }
     }
 
     /// The gateway waits until it can read. What it waited for before must have ended in time.
@@ -176,7 +176,7 @@ impl Ledger {
             (None, false) => self.blocked_at = Some(World::now()),
             (Some(_), true) => {
                 self.check_late();
-                (self.blocked_at, self.freed_at) = (None, World::now());
+                (self.blocked_at, self.phase_at) = (None, World::now());
             }
             _ => {}
         }
