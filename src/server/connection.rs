@@ -32,7 +32,7 @@ pub(crate) struct ConnectionHandle<S> {
     timing: RefCell<Timing>,
     /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
-    /// Wakes the task, while it waits for [`ConnectionHandle::end`].
+    /// Wakes the task, while it waits in [`ConnectionHandle::wait`].
     waker: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -82,17 +82,29 @@ impl<S> ConnectionHandle<S> {
         self.is_ending.get().then(|| worker.ending())
     }
 
-    /// Waits until the connection is to end, or to give way. Only the task may call this. Its future is smaller than
-    /// `Notify`'s.
-    fn end_requested(&self) -> impl Future<Output = ()> {
-        poll_fn(|context| {
+    /// Waits until the socket is ready. Returns `false` if the connection is to end before, or the time has come. Only
+    /// the task may call this. The future is smaller than that of `select!` with a `Notify`.
+    fn wait(
+        &self,
+        mut ready: Pin<&mut impl Future<Output = io::Result<()>>>,
+        mut timer: Pin<&mut Sleep>,
+        due: Instant,
+    ) -> impl Future<Output = io::Result<bool>> {
+        // To move the deadline of the timer away costs more than that it fires too early, and is set anew.
+        if due < timer.deadline() || timer.is_elapsed() {
+            timer.as_mut().reset(due);
+        }
+        poll_fn(move |context| {
             if self.is_unseen.get() {
-                return Poll::Ready(());
+                return Poll::Ready(Ok(false));
             }
             // Nearly always the same task waits again, and its waker is there already.
             let waker = self.waker.take().filter(|waker| waker.will_wake(context.waker()));
             self.waker.set(Some(waker.unwrap_or_else(|| context.waker().clone())));
-            Poll::Pending
+            if let Poll::Ready(ready) = ready.as_mut().poll(context) {
+                return Poll::Ready(ready.map(|()| true));
+            }
+            timer.as_mut().poll(context).map(|()| Ok(false))
         })
     }
 }
@@ -157,15 +169,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 Next::Read(_) if self.stream.has_ended => self.give_up(CloseReason::EndOfInput)?,
                 Next::Read(waiting) => match self.step(Some(waiting))? {
                     Step::Wait(until) => {
-                        set_timer(timer.as_mut(), self.worker.instant_of(until));
-                        tokio::select! {
-                            biased;
-                            () = handle.end_requested() => next,
-                            ready = handle.socket.readable() => {
-                                ready?;
-                                self.read(next)?
-                            }
-                            () = timer.as_mut() => next,
+                        let due = self.worker.instant_of(until);
+                        match handle.wait(pin!(handle.socket.readable()), timer.as_mut(), due).await? {
+                            true => self.read(next)?,
+                            false => next,
                         }
                     }
                     Step::Read => {
@@ -195,15 +202,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
             while !self.stream.unsent.is_empty() {
                 match self.step(None)? {
                     Step::Wait(until) => {
-                        set_timer(timer.as_mut(), self.worker.instant_of(until));
-                        tokio::select! {
-                            biased;
-                            () = handle.end_requested() => {}
-                            ready = handle.socket.writable() => {
-                                ready?;
-                                self.stream.flush()?;
-                            }
-                            () = timer.as_mut() => {}
+                        let due = self.worker.instant_of(until);
+                        if handle.wait(pin!(handle.socket.writable()), timer.as_mut(), due).await? {
+                            self.stream.flush()?;
                         }
                     }
                     Step::CutOff => return Ok(Closing::Lingering),
@@ -271,12 +272,5 @@ impl<S: Stream> ConnectionTask<'_, S> {
             self.handle.socket.acknowledge();
         }
         Ok(next)
-    }
-}
-
-/// Sets the timer of a connection, at no cost where the deadline moves away: it may fire too early, and is set anew.
-fn set_timer(timer: Pin<&mut Sleep>, due: Instant) {
-    if due < timer.deadline() || timer.is_elapsed() {
-        timer.reset(due);
     }
 }
