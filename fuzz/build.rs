@@ -8,6 +8,9 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+#[path = "../tests/support/written.rs"]
+mod written;
+
 fn main() {
     // Cargo runs this again if one of them changes, and also if the corpus does not exist.
     for path in ["seeds", "found", MARK] {
@@ -26,9 +29,8 @@ fn unpack() -> io::Result<()> {
         let seeds = seeds?;
         let corpus = Path::new("corpus").join(seeds.file_name());
         fs::create_dir_all(&corpus)?;
-        for seed in fs::read_dir(seeds.path())? {
-            let seed = seed?;
-            fs::copy(seed.path(), corpus.join(seed.file_name()))?;
+        for (name, lines) in written::sections(&fs::read_to_string(seeds.path())?) {
+            fs::write(corpus.join(format!("seed-{name}")), written::bytes(lines))?;
         }
         for line in fs::read_to_string(Path::new("found").join(seeds.file_name()))?.lines() {
             let input = STANDARD.decode(line).map_err(|fault| io::Error::other(fault.to_string()))?;

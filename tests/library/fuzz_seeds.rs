@@ -1,5 +1,5 @@
 //! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every input that fuzzing has found and kept,
-//! every regression, and every request file of `tests/data`; and random changes of them.
+//! every regression, and every connection of `tests/data`; and random changes of them.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -13,7 +13,8 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
 use crate::properties;
-use crate::support::side_by_side;
+use crate::support::recorded::{FOLDERS, Recorded};
+use crate::support::{side_by_side, written};
 
 /// An input, and where it stands.
 type Input = (String, Vec<u8>);
@@ -43,14 +44,18 @@ fn found(target: &str) -> Vec<Input> {
 
 /// Returns all that is stored for a target.
 fn stored(target: &str) -> Vec<Input> {
-    let seeds = files(&format!("fuzz/seeds/{target}"));
+    let file = format!("fuzz/seeds/{target}");
+    let seeds = text(&file);
+    let seed = |(name, lines)| (format!("{file}, {name}"), written::bytes(lines));
+    let seeds: Vec<_> = written::sections(&seeds).map(seed).collect();
     assert!(!seeds.is_empty(), "{target} has no seeds");
     [seeds, found(target), files(&format!("fuzz/regressions/{target}"))].concat()
 }
 
 #[test]
 fn every_property_holds_for_every_seed_regression_and_request_file() {
-    let request_files: Vec<_> = ["tests/data/accept", "tests/data/reject"].into_iter().flat_map(files).collect();
+    let connections = FOLDERS.into_iter().flat_map(Recorded::all);
+    let request_files: Vec<_> = connections.map(|recorded| (recorded.name, recorded.bytes)).collect();
     for (target, property) in properties::ALL {
         for (place, input) in stored(target).iter().chain(&request_files) {
             assert!(catch_unwind(|| property(input)).is_ok(), "{target}: {place}");

@@ -30,6 +30,7 @@ pub(crate) mod terminal;
 pub(crate) mod tls;
 pub(crate) mod topics;
 pub(crate) mod usage;
+pub(crate) mod written;
 pub(crate) mod zmtp;
 
 use std::io::Write;

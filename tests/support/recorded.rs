@@ -1,50 +1,48 @@
-//! The connections of `tests/data`: `FOLDER/NAME.http` holds the bytes that a client sends. What is under `## NAME` in
-//! `FOLDER.expect` is the rule, the limits and the outcome.
+//! The connections of `tests/data`: what is under `## NAME` in `FOLDER.expect` is the rule, the limits, the bytes that a
+//! client sends, and the outcome.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::compare::assert_same_set;
+use super::written;
 
-/// The folders of connections that are accepted and of those that are refused.
+/// The texts of the connections that are accepted and of those that are refused.
 pub(crate) const FOLDERS: [&str; 2] = ["accept", "reject"];
 
 pub(crate) struct Recorded {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    /// The rule, and the limits that differ from the defaults, in lines.
+    /// The rule, the limits that differ from the defaults, and what is sent, in lines.
     pub(crate) preamble: String,
     /// The answers, and how the connection ends, in lines.
     pub(crate) outcome: String,
 }
 
-fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+fn path(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{folder}.expect"))
 }
 
 impl Recorded {
-    /// Returns the connections of a folder, in the order of their names. Each file has its text, and the reverse.
+    /// Returns the connections of a text, in the order of their names.
     pub(crate) fn all(folder: &str) -> Vec<Self> {
-        let texts = fs::read_to_string(path(&format!("{folder}.expect"))).unwrap();
-        let cases: Vec<_> = format!("\n{texts}").split("\n## ").skip(1).map(|text| Self::read(folder, text)).collect();
-        let files = fs::read_dir(path(folder)).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut files: Vec<_> = files.map(|file| file.trim_end_matches(".http").to_owned()).collect();
-        files.sort();
-        let named: Vec<_> = cases.iter().map(|it| it.name.clone()).collect();
-        let what = format!("tests/data/{folder}.expect: begin with `## NAME`, and then a line with `# ` and the rule");
-        assert_same_set(what, &named, &files);
-        assert!(named.is_sorted(), "tests/data/{folder}.expect has its names in another order than the alphabet's");
+        let text = fs::read_to_string(path(folder)).unwrap();
+        let cases: Vec<_> = written::sections(&text).map(|(name, text)| Self::read(name, text)).collect();
+        let is_sorted = cases.is_sorted_by(|one, next| one.name < next.name);
+        assert!(
+            is_sorted,
+            "tests/data/{folder}.expect has its names in another order than the alphabet's, or one twice"
+        );
         cases
     }
 
-    pub(crate) fn read(folder: &str, text: &str) -> Self {
-        let text = format!("{}\n", text.trim_end());
-        let (name, text) = text.split_once('\n').unwrap();
-        let lines = text.split_inclusive('\n').take_while(|line| line.starts_with("# ") || line.starts_with("with "));
-        let (preamble, outcome) = text.split_at(lines.map(str::len).sum());
-        assert!(preamble.starts_with("# "), "{folder}.expect names no rule for {name}");
-        let bytes = fs::read(path(&format!("{folder}/{name}.http"))).unwrap();
-        Self { name: name.to_owned(), bytes, preamble: preamble.to_owned(), outcome: outcome.to_owned() }
+    pub(crate) fn read(name: &str, text: &str) -> Self {
+        let is_preamble = |line: &&str| ["# ", "with ", "> "].iter().any(|begin| line.starts_with(begin));
+        let preamble_bytes = text.split_inclusive('\n').take_while(is_preamble).map(str::len).sum();
+        let (preamble, outcome) = text.split_at(preamble_bytes);
+        let missing = "begin with `## NAME`, then a line with `# ` and the rule, and lines with `> ` and what is sent";
+        assert!(preamble.starts_with("# ") && preamble.contains("\n> "), "tests/data, {name}: {missing}");
+        let outcome = format!("{}\n", outcome.trim_end());
+        Self { name: name.to_owned(), bytes: written::bytes(text), preamble: preamble.to_owned(), outcome }
     }
 
     /// Returns the limits that differ from the defaults: the name and the value of each.
@@ -59,6 +57,6 @@ impl Recorded {
 
     pub(crate) fn write(folder: &str, connections: &[Self]) {
         let texts: Vec<_> = connections.iter().map(Self::text).collect();
-        fs::write(path(&format!("{folder}.expect")), texts.join("\n")).unwrap();
+        fs::write(path(folder), texts.join("\n")).unwrap();
     }
 }

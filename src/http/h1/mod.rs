@@ -2,10 +2,10 @@
 //!
 //! # What is accepted and what is refused
 //!
-//! Each rule is held by connections in files of `tests/data`: what a client sends and, in a text beside it, what comes
-//! of it, which is the same however the bytes are split. `*` stands for several files. Rows in italics are decided
-//! behind this module, in [`crate::http::admission`], [`crate::http::connection`] and [`crate::message`]; they are in
-//! this table because HTTP defines their answers.
+//! Each rule is held by connections of `tests/data`: what a client sends and, below it, what comes of it, which is the
+//! same however the bytes are split. The word before a slash names its text, and `*` stands for several connections.
+//! Rows in italics are decided behind this module, in [`crate::http::admission`], [`crate::http::connection`] and
+//! [`crate::message`]; they are in this table because HTTP defines their answers.
 //!
 //! | accepted | RFC | held by |
 //! |---|---|---|

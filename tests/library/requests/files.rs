@@ -27,10 +27,11 @@ fn compare(folder: &str, mut connections: Vec<Recorded>) {
 
 #[test]
 fn a_new_entry_gets_its_outcome_below_the_rule_and_the_limits() {
-    for preamble in ["# A rule.\n", "# A rule.\nwith max-body 10\n"] {
-        let mut case = Recorded::read("accept", &format!("absolute-form\n{preamble}"));
+    for preamble in ["# A rule.\n> GET\n", "# A rule.\nwith max-body 10\n> GET\n"] {
+        let mut case = Recorded::read("new", preamble);
+        assert_eq!(case.bytes, b"GET");
         case.outcome = "closed: asked\n".into();
-        assert_eq!(case.text(), format!("## absolute-form\n{preamble}closed: asked\n"));
+        assert_eq!(case.text(), format!("## new\n{preamble}closed: asked\n"));
     }
 }
 

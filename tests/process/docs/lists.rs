@@ -151,9 +151,9 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
 }
 
 /// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them. A deadline
-/// needs time, which a request file has not.
+/// needs time, which a recorded connection has not.
 #[test]
-fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others_and_topics_a_request_file() {
+fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others_and_topics_a_connection() {
     let (reference, states) = (Document::read("docs/reference.md"), unavailable());
     let mut told = reference.words("statuses", 1);
     told.retain(|kind| *kind == "bus-not-connected" || *kind != "timeout" && !states.contains(*kind));
@@ -163,7 +163,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     let outcomes: String = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.outcome).collect();
     let words: BTreeSet<&str> = outcomes.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
     let is_untested = |kind: &String| !words.contains(kind.as_str()) && !ranked.contains(&kind.as_str());
-    let what = "types of problems in no file of tests/data, and in no rank of tests/support/ladder.rs";
+    let what = "types of problems in no connection of tests/data, and in no rank of tests/support/ladder.rs";
     assert_same_set(what, problem_types().into_iter().filter(is_untested), ["timeout".into()]);
 
     let requests = FOLDERS.into_iter().flat_map(Recorded::all).map(|recorded| recorded.bytes);
@@ -173,7 +173,7 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     for row in TOPICS.iter() {
         assert!(
             requests.contains(&format!("\"{}\"", row.topic)),
-            "no file of tests/data/accept or reject has the topic {}",
+            "no connection of tests/data/accept.expect or reject.expect has the topic {}",
             row.topic
         );
     }
