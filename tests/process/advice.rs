@@ -6,7 +6,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::support::permissions::NOBODY;
@@ -51,19 +50,10 @@ impl Home {
     }
 }
 
-/// Returns whether this can be tested; otherwise that is said.
-fn is_root() -> bool {
-    let is_root = geteuid().is_root();
-    if !is_root {
-        skip("only root can have files of two users, and run a program as one of them");
-    }
-    is_root
-}
-
 /// As after a command that was run with `sudo`.
 #[test]
 fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
-    if !is_root() {
+    if !can_give_away() {
         return;
     }
     let home = Home::new();
@@ -107,7 +97,7 @@ fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
 /// To give away a folder of the system would be harmful.
 #[test]
 fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_opened() {
-    if !is_root() {
+    if !can_give_away() {
         return;
     }
     let (home, folder) = (Home::new(), tempfile::tempdir().unwrap());
@@ -123,7 +113,7 @@ fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_op
 
 #[test]
 fn a_port_of_root_is_to_be_permitted_or_another_one_used() {
-    if !is_root() || !can_unshare("--net") {
+    if !can_give_away() || !can_unshare("--net") {
         return;
     }
     let home = Home::new();

@@ -3,7 +3,6 @@
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use crate::support::process::after;
 use crate::support::*;
@@ -85,8 +84,9 @@ fn a_start_without_enough_of_them_ends_with_a_sentence() {
 /// The kernel limits the threads of a user, so the commands run as one who has no others.
 #[test]
 fn a_command_without_enough_threads_is_3_with_a_sentence() {
-    if !geteuid().is_root() {
-        return skip("only root can run a command as another user");
+    // Who cannot do this can run no command as another user either.
+    if !can_give_away() {
+        return;
     }
     let settings = enabled_settings("a");
     let settings = settings.path().to_str().unwrap();

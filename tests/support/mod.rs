@@ -53,7 +53,7 @@ pub(crate) use self::load::{Load, accepted, refused_as};
 pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, refuses};
 pub(crate) use self::pair::Pair;
 pub(crate) use self::peer::{Form, RawPeer, subscribe};
-pub(crate) use self::permissions::{NOBODY, give_away, mode, set_mode};
+pub(crate) use self::permissions::{NOBODY, can_give_away, give_away, mode, set_mode};
 pub(crate) use self::process::{Process, Transcript, binary, run, succeeds};
 pub(crate) use self::random::Random;
 pub(crate) use self::report::{DeliveryReport, take_all};

@@ -28,10 +28,7 @@ impl Recorded {
         let text = fs::read_to_string(path(folder)).unwrap();
         let cases: Vec<_> = written::sections(&text).map(|(name, text)| Self::read(name, text)).collect();
         let is_sorted = cases.is_sorted_by(|one, next| one.name < next.name);
-        assert!(
-            is_sorted,
-            "tests/data/{folder}.expect has its names in another order than the alphabet's, or one twice"
-        );
+        assert!(is_sorted, "tests/data/{folder}.expect: put the names into the order of the alphabet, each once");
         cases
     }
 

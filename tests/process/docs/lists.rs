@@ -112,7 +112,9 @@ fn each_list_names_what_there_is() {
         ("tests/README.md, programs", strings(tests.words("programs", 0)), test_programs()),
     ];
     let differences: Vec<_> = lists.into_iter().filter_map(|(what, told, it)| difference(what, told, it)).collect();
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    let cure =
+        "add to each list what is missing there, remove what is too much, and run `cargo test --test process docs::`";
+    assert!(differences.is_empty(), "{}\n{cure}", differences.join("\n"));
 }
 
 #[test]

@@ -26,8 +26,9 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
     }
 
     // A client that could send nothing during one pause and a part of a second can go on after another pause.
-    // On a machine that holds up the test for a second, the client is late by itself: this is tried again.
-    let is_answered = (0..10).any(|_| {
+    // On a machine that holds up the test, the client is late by itself: this is tried again.
+    wait_until("an answer", || {
+        let lateness = Lateness::watch();
         let mut client = Client::connect(gateway.address());
         assert!(client.try_send(&request[..20]));
         for _ in 0..3 {
@@ -36,9 +37,10 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
             gateway.signal(Signal::CONT);
             std::thread::sleep(Duration::from_millis(300));
         }
-        client.try_send(&request[20..]) && is_accepted(&mut client)
+        let is_answered = client.try_send(&request[20..]) && is_accepted(&mut client);
+        assert!(is_answered || lateness.allowance() > Duration::from_millis(50), "no answer after three pauses");
+        is_answered
     });
-    assert!(is_answered);
 }
 
 /// Returns clients of the stopped gateway, each with the number of bytes of the request that it has sent: the first one

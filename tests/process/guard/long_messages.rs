@@ -90,17 +90,18 @@ fn a_short_message_waits_for_no_long_one() {
 fn a_message_that_has_begun_to_arrive_at_the_stop_arrives() {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
     let mut reader = rig.subscribed(OWN_TOPIC);
-    let [mut publisher] = publishers::<1>(&rig);
+    let [mut publisher, mut other] = publishers::<2>(&rig);
     let whole = long_message(7, 900_000);
-    let mut parts = whole.chunks(whole.len().div_ceil(3));
-    publisher.send_all(parts.next().unwrap());
+    let (begun, rest) = whole.split_at(300_000);
+    publisher.send_all(begun);
     rig.gateway.signal(Signal::TERM);
-    for part in parts {
-        std::thread::sleep(Duration::from_millis(600));
-        publisher.send_all(part);
-    }
+    // The time is over when the hub takes no more of another one.
+    other.give_up_after(SEND_TIMEOUT);
+    let busy = message(&[b"busy", &[b' '; 10_000]]).repeat(10);
+    while other.send(&busy) {}
+    publisher.send_all(rest);
     assert_eq!(number(&reader.receive_message()[1]), 7);
-    drop((publisher, reader));
+    drop((publisher, other, reader));
     assert_eq!(rig.gateway.wait_exit(), 0);
 }
 
