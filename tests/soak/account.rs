@@ -1,14 +1,14 @@
 //! The account of all messages, beside the gateway's counters. Each has a number, and numbers grow with time.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
 use crate::hub::Hubs;
-use crate::support::Random;
+use crate::support::planned::{Planned, TOPIC, origin};
 use crate::world::World;
 
-const TOPIC: &str = "soak";
 /// The failures that are printed. Others are only counted.
 const PRINTED_FAILURES: usize = 40;
 
@@ -28,6 +28,8 @@ struct Entry {
     /// The hub that delivered it, from 1 on, or 0.
     generation: u16,
     connection: u32,
+    /// The hash of its payload.
+    hash: u64,
     /// The first number that was given after the 200, so that this number and all later ones were sent after it.
     answered: u32,
     /// How many messages had been delivered before it.
@@ -63,8 +65,20 @@ impl Account {
 
     /// Returns the number of the next message, which is sent on this connection from now on.
     pub(crate) fn next_number(&mut self, connection: u32) -> u32 {
-        self.entries.push(Entry { outcome: Outcome::Unknown, generation: 0, connection, answered: 0, arrival: 0 });
+        let (outcome, hash, generation, answered, arrival) = (Outcome::Unknown, 0, 0, 0, 0);
+        self.entries.push(Entry { outcome, generation, connection, hash, answered, arrival });
         self.messages() - 1
+    }
+
+    /// Notes what is to be published of these requests, once each.
+    pub(crate) fn expect(&mut self, requests: &[Planned]) {
+        for request in requests {
+            let entry = &mut self.entries[request.number as usize];
+            entry.hash = hash(request.payload.as_bytes());
+            if !request.is_message() {
+                entry.outcome = Outcome::Refused;
+            }
+        }
     }
 
     pub(crate) fn messages(&self) -> u32 {
@@ -98,20 +112,20 @@ impl Account {
 
     /// Takes a message that the hub of this generation delivered.
     pub(crate) fn deliver(&mut self, generation: u16, topic: &[u8], payload: &[u8]) {
-        let number = number_of(payload).filter(|&number| number < self.messages());
-        let Some(number) = number.filter(|_| topic == TOPIC.as_bytes()) else {
+        let origin = origin(payload).filter(|&(_, number)| number < self.messages());
+        let Some((connection, number)) = origin.filter(|_| topic == TOPIC.as_bytes()) else {
             let text = String::from_utf8_lossy(&payload[..payload.len().min(100)]).into_owned();
             return self.fail(&format!("delivered, and never sent: {text}"));
         };
         let arrival = self.arrivals;
         self.arrivals += 1;
         let entry = &mut self.entries[number as usize];
-        let (before, connection) = (entry.generation, entry.connection);
+        let before = entry.generation;
         if before > 0 {
             return self.fail(&format!("message {number} was delivered twice, by the hubs {before} and {generation}"));
         }
         (entry.generation, entry.arrival) = (generation, arrival);
-        if payload != self::payload(connection, number).as_bytes() {
+        if (connection, hash(payload)) != (entry.connection, entry.hash) {
             self.fail(&format!("message {number} was delivered with another content"));
         }
     }
@@ -198,26 +212,10 @@ impl Kills {
     }
 }
 
-pub(crate) fn message(connection: u32, number: u32) -> String {
-    format!(r#"{{"topic":"{TOPIC}","payload":{}}}"#, payload(connection, number))
-}
-
-/// Returns the payload of a message. Its size depends on its number: most are small, a few are large.
-fn payload(connection: u32, number: u32) -> String {
-    let mut random = Random(number.into());
-    let padding = match random.within(0..1000) {
-        0..700 => random.within(0..200),
-        700..950 => random.within(200..2_000),
-        950..998 => random.within(2_000..40_000),
-        _ => random.within(100_000..400_000),
-    };
-    format!(r#"{{"number":{number},"connection":{connection},"padding":"{}"}}"#, "x".repeat(padding))
-}
-
-fn number_of(payload: &[u8]) -> Option<u32> {
-    let digits = payload.strip_prefix(br#"{"number":"#)?;
-    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
-    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+fn hash(payload: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    hasher.finish()
 }
 
 pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the_start: u64) {

@@ -163,7 +163,6 @@ impl Director {
         self.world.changes.begin(Change::Token);
         self.gateway.settings.write(&enabled(&self.world.next_token()));
         self.gateway.wait_settings("reloaded");
-        self.world.use_next_token();
         self.world.changes.complete(Change::Token);
     }
 

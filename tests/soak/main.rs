@@ -34,14 +34,14 @@ use argh::FromArgs;
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
-use account::{Outcome, message};
+use account::Outcome;
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
 use samples::{Held, growth};
 use support::{
     Client, Gateway, Pair, Random, Request, cpu_ticks_within, dead_endpoint, enabled, free_address, raise_descriptors,
 };
-use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
+use world::{TIMEOUTS, World};
 
 /// How long the gateway may take to become quiet after the load.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -137,7 +137,7 @@ fn start(options: &Options, directory: &Path) -> Director {
     let tcp = free_address();
     let world = Arc::new(World::new(tcp, unix.clone()));
     let io = ["uring", "epoll"].into_iter().find(|io| *io == options.io).expect("--io uring or epoll");
-    let seconds = [HEAD_TIMEOUT, BODY_TIMEOUT, IDLE_TIMEOUT].map(|timeout| timeout.as_secs().to_string());
+    let seconds = [TIMEOUTS.head, TIMEOUTS.body, TIMEOUTS.idle].map(|timeout| timeout.as_secs().to_string());
     let arguments = ["--head-timeout", &seconds[0], "--body-timeout", &seconds[1], "--idle-timeout", &seconds[2]];
     // A short queue is full soon after a hub stops. Connections that clients have closed may still be open here.
     let limits = ["--queue", "1000", "--max-connections", "15000", "--watch-parent"];
@@ -191,12 +191,12 @@ fn subscribe(world: &World) -> u64 {
 
 /// Posts the next message by the Unix socket, outside of the load. Its answer must be a 200.
 fn post(world: &World, connection: u32) -> u32 {
-    let number = world.account().next_number(connection);
-    let body = message(connection, number);
-    let request = Request::post(&format!("/api/message?token={}", world.token()), body);
-    Client::connect_to(&world.unix).exchange(&request).assert_accepted();
+    let (plan, requests) = world.planned(connection, false, |author| author.right(1, &mut Random(0)));
+    let mut client = Client::connect_to(&world.unix);
+    client.send(plan.wire);
+    client.response().assert_accepted();
     world.account().count_answer(200, "");
-    number
+    requests[0].number
 }
 
 /// Starts the clients, in a thread of their own.

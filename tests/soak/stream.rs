@@ -10,7 +10,6 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::support::Answer;
 use crate::support::connection::Connection;
 use crate::world::World;
 
@@ -62,19 +61,9 @@ impl Stream {
         self.flush().await
     }
 
-    /// Takes the next answer that has come whole.
-    pub(crate) fn take_answer(&self) -> io::Result<Option<Answer>> {
-        self.with(|Connection { unread, .. }| {
-            let Some((answer, bytes)) = Answer::take(unread, true).map_err(io::Error::other)? else { return Ok(None) };
-            answer.check().map_err(io::Error::other)?;
-            unread.drain(..bytes);
-            Ok(Some(answer))
-        })
-    }
-
-    /// Returns whether there are bytes that are no whole answer.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.with(|connection| !connection.unread.is_empty())
+    /// Takes the bytes of answers that have come.
+    pub(crate) fn take_plaintext(&self) -> Vec<u8> {
+        self.with(|connection| std::mem::take(&mut connection.unread))
     }
 
     /// Lets the drop close the connection by TCP with a reset.

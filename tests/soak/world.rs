@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use adapter_gateway::terms::limits::{Limits, Timeouts};
 use rustls::pki_types::CertificateDer;
 use rustls::{ALL_VERSIONS, ClientConfig};
 use tokio::sync::watch;
 
 use crate::account::Account;
+use crate::support::ladder::Fault;
+use crate::support::plan::Plan;
+use crate::support::planned::{Author, Moment, Planned};
 use crate::support::tls::trusting;
 use crate::support::token;
 
 /// The timeouts of the gateway. A request that met none of them may not end without its answer.
-pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(15);
-pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUTS: Timeouts =
+    Timeouts { head: Duration::from_secs(10), body: Duration::from_secs(15), idle: Duration::from_secs(20) };
 
 /// What changes while clients are served.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +43,7 @@ pub(crate) struct Changes {
 
 /// The complete changes of a moment, for the question what has changed since.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment([u32; 4]);
+pub(crate) struct Since([u32; 4]);
 
 impl Changes {
     pub(crate) fn begin(&self, what: Change) {
@@ -51,12 +54,22 @@ impl Changes {
         self.complete[what as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn now(&self) -> Moment {
-        Moment(self.complete.each_ref().map(|count| count.load(Ordering::SeqCst)))
+    pub(crate) fn now(&self) -> Since {
+        Since(self.complete.each_ref().map(|count| count.load(Ordering::SeqCst)))
     }
 
-    pub(crate) fn has_changed(&self, what: Change, since: Moment) -> bool {
+    pub(crate) fn has_changed(&self, what: Change, since: Since) -> bool {
         self.begun[what as usize].load(Ordering::SeqCst) > since.0[what as usize]
+    }
+
+    /// Returns what may have decided on a request that was sent then, on a connection that began then.
+    pub(crate) fn moments(&self, begun: Since, sent: Since) -> Vec<Moment> {
+        let tokens = sent.0[Change::Token as usize]..=self.begun[Change::Token as usize].load(Ordering::SeqCst);
+        let switched_off = self.has_changed(Change::Switch, begun).then_some(None);
+        let tokens = tokens.map(|number| Some(number as usize)).chain(switched_off);
+        let connected = [Some(true), self.has_changed(Change::Hub, sent).then_some(false)];
+        let moments = connected.into_iter().flatten();
+        moments.flat_map(|is_connected| tokens.clone().map(move |token| Moment { token, is_connected })).collect()
     }
 }
 
@@ -64,8 +77,6 @@ pub(crate) struct World {
     pub(crate) tcp: SocketAddr,
     pub(crate) unix: PathBuf,
     pub(crate) changes: Changes,
-    /// How many tokens there were. The last one is in force.
-    tokens: AtomicU32,
     tls: Mutex<Option<Arc<ClientConfig>>>,
     account: Mutex<Account>,
     over: watch::Sender<bool>,
@@ -73,8 +84,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(tcp: SocketAddr, unix: PathBuf) -> Self {
-        let (changes, tokens, tls, account, over) = Default::default();
-        Self { tcp, unix, changes, tokens, tls, account, over }
+        let (changes, tls, account, over) = Default::default();
+        Self { tcp, unix, changes, tls, account, over }
     }
 
     pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
@@ -85,21 +96,38 @@ impl World {
         self.account().fail(what);
     }
 
+    /// Returns the number of the token that is in force: each change brings the next one.
+    fn token_number(&self) -> u32 {
+        self.changes.now().0[Change::Token as usize]
+    }
+
     pub(crate) fn token(&self) -> String {
-        nth_token(self.tokens.load(Ordering::SeqCst))
+        nth_token(self.token_number())
     }
 
     pub(crate) fn next_token(&self) -> String {
-        nth_token(self.tokens.load(Ordering::SeqCst) + 1)
+        nth_token(self.token_number() + 1)
     }
 
-    /// Returns a token that is not in force any more.
-    pub(crate) fn former_token(&self) -> String {
-        nth_token(self.tokens.load(Ordering::SeqCst).wrapping_sub(1))
-    }
-
-    pub(crate) fn use_next_token(&self) {
-        self.tokens.fetch_add(1, Ordering::SeqCst);
+    /// Returns what a client sends on this connection, and enters it into the account. The client may know a token alone
+    /// that is not in force any more.
+    pub(crate) fn planned(
+        &self,
+        connection: u32,
+        knows_former_token: bool,
+        write: impl FnOnce(&mut Author<'_>) -> (Plan, Vec<Planned>),
+    ) -> (Plan, Vec<Planned>) {
+        let token = self.token_number().wrapping_sub(knows_former_token.into());
+        let (plan, requests) = write(&mut Author {
+            client: connection,
+            next_number: &mut || self.account().next_number(connection),
+            token: (token as usize, nth_token(token)),
+            max_body_bytes: Limits::DEFAULT.body_bytes as usize,
+            timeouts: TIMEOUTS,
+            excluded: &[Fault::NoHub, Fault::None],
+        });
+        self.account().expect(&requests);
+        (plan, requests)
     }
 
     /// Lets later connections trust these certificates and no others.

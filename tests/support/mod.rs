@@ -17,6 +17,7 @@ pub(crate) mod pair;
 pub(crate) mod peer;
 pub(crate) mod permissions;
 pub(crate) mod plan;
+pub(crate) mod planned;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod recorded;

@@ -24,7 +24,7 @@ pub(crate) struct Piece {
 }
 
 /// What the client does once it has sent everything.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Finish {
     /// It waits for so many answers, and goes on with another plan.
     GoOn(usize),

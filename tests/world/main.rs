@@ -6,8 +6,7 @@
 //! |---|---|
 //! | `scenario` | the course of a world: workers, bus, clients, and what the gateway asks of the workers |
 //! | `bus` | the bus, without its thread |
-//! | `client` | what a client does |
-//! | `request` | the requests, and what is wrong with each |
+//! | `client` | the client's end of a connection; `support/planned.rs` has the plans of clients, and judges their answers |
 //! | `socket` | a connection in memory, with its faults |
 //! | `transport` | the event loop, the listeners and the streams, as the workers see them |
 //! | `tls` | TLS, as the clients of some worlds speak it |
@@ -27,7 +26,6 @@
 mod bus;
 mod client;
 mod ledger;
-mod request;
 mod scenario;
 mod socket;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]

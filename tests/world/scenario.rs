@@ -22,17 +22,24 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::{End, plan};
+use crate::client::End;
 use crate::ledger::Ledger;
-use crate::request::{BODY_BYTES, HEAD_BYTES, TOKENS, origin};
 use crate::socket::Socket;
 use crate::support::Random;
+use crate::support::ladder::Fault;
+use crate::support::planned::{Author, origin};
 use crate::tls;
 use crate::transport::{Backlog, Simulated};
 use crate::world::{Limits, Outcome, SLACK, World, check, note};
 
 /// What connections that outlive the drain get to end.
 const ABORT: Duration = Duration::from_millis(100);
+/// The tokens that are in force one after the other.
+const TOKENS: [&str; 3] = ["first-token", "second-token", "third-token"];
+const HEAD_BYTES: usize = 2048;
+const BODY_BYTES: usize = 300_000;
+/// The faults that no request can have within these limits.
+const EXCLUDED: &[Fault] = &[Fault::LongTarget, Fault::NoHub, Fault::None];
 
 pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
     let event_loop = Simulated::new().unwrap();
@@ -330,8 +337,17 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
             Some(token) if random.permille(950) => token,
             _ => random.below(TOKENS.len()),
         };
-        let (plan, requests) = plan(&world, life, token, &mut random);
-        ledger.borrow_mut().requests = requests;
+        let mut numbers = 0..;
+        let (plan, requests) = Author {
+            client: life,
+            next_number: &mut || numbers.next().expect("there are many numbers"),
+            token: (token, TOKENS[token].to_owned()),
+            max_body_bytes: BODY_BYTES,
+            timeouts: world.limits.timeouts,
+            excluded: EXCLUDED,
+        }
+        .plan(&mut random);
+        ledger.borrow_mut().dialogue.requests = requests;
         ledger.borrow_mut().is_tls = world.limits.is_tls;
         let end = End::new(Socket::new(life, ledger, random.fork()), &world, &mut random);
         let gateway = Rc::clone(&gateway);

@@ -20,6 +20,7 @@ use crate::bus::Bus;
 use crate::ledger::Ledger;
 use crate::socket::Socket;
 use crate::support::Random;
+use crate::support::planned::Moment;
 use crate::transport::Backlog;
 
 /// By how much a deadline may be missed: the timers have a resolution of a millisecond.
@@ -64,13 +65,6 @@ pub(crate) struct Limits {
     /// How often, in a million, a call of a worker fails.
     pub(crate) fault_ppm: usize,
     pub(crate) is_tls: bool,
-}
-
-/// What decides on a request beside its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) token: Option<usize>,
-    pub(crate) is_connected: bool,
 }
 
 pub(crate) struct World {
@@ -169,7 +163,7 @@ impl World {
         let world = CURRENT.take().expect("a world is made first");
         let mut answers = Vec::new();
         for ledger in world.ledgers.take() {
-            answers.extend(ledger.borrow().answers.iter().map(|answer| answer.status));
+            answers.extend(ledger.borrow().dialogue.answers.iter().map(|answer| answer.status));
         }
         Outcome { lives, violations: world.violations.take(), trace: world.trace.take(), answers }
     }

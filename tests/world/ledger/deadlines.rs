@@ -3,10 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::{
-    DISABLED_GRACE, DISCARD_BYTES, DRAIN_GRACE, IDLE_GRACE, LINGER, Ledger, OPENING_GRACE, Phase, SILENT_GRACE,
-};
-use crate::request::{Kind, Request};
+use super::{DISABLED_GRACE, DRAIN_GRACE, IDLE_GRACE, LINGER, Ledger, OPENING_GRACE, Phase, SILENT_GRACE};
+use crate::support::planned::Planned;
 use crate::world::{SLACK, World, check};
 
 /// How long after it could give way a connection is asked to: the workers look every 50 ms, and pause as long after an
@@ -40,7 +38,7 @@ impl Ledger {
 
     pub(super) fn current_phase(&self) -> Phase {
         let heads = self.heads.len();
-        let last_end = heads.checked_sub(1).map_or(0, |last| self.requests[last].end);
+        let last_end = heads.checked_sub(1).map_or(0, |last| self.dialogue.requests[last].end);
         match self.read.cmp(&last_end) {
             Ordering::Less => Phase::Body(heads),
             Ordering::Equal => Phase::Between(heads),
@@ -96,10 +94,10 @@ impl Ledger {
         self.check_late();
         let has_reason = self.broken_at.is_some()
             || is_cut_off()
-            || self.is_closing()
+            || self.dialogue.is_closing()
             || self.is_end_read
             || World::now() >= self.due()
-            || self.cannot_go_on()
+            || self.dialogue.cannot_go_on()
             || (matches!(self.current_phase(), Phase::Between(_)) && self.is_told_to_end())
             || self.may_give_way();
         check!(self.life, has_reason, "ended for no reason in {:?}", self.phase);
@@ -153,22 +151,19 @@ impl Ledger {
         check!(self.life, goes_on || now + SLACK >= due || self.may_give_way(), "ended for no reason before a request");
     }
 
-    /// Returns whether the body of the last refused request has no end that the gateway would look for.
-    fn cannot_go_on(&self) -> bool {
-        let Some(answer) = self.answers.last() else { return false };
-        let request = &self.requests[self.answers.len() - 1];
-        let has_no_end = request.kind == Kind::MalformedChunk || request.end - request.head_end > DISCARD_BYTES;
-        answer.status != 200 && request.is_chunked && has_no_end
-    }
-
     pub(super) fn check_complete(&self) {
         let is_excused = self.broken_at.is_some()
             || is_cut_off()
-            || self.is_closing()
-            || self.cannot_go_on()
+            || self.dialogue.is_closing()
+            || self.dialogue.cannot_go_on()
             || self.has_timed_out_unsent();
-        let is_due = |next: &&Request| if self.is_end_read { self.has_begun(next) } else { self.is_whole(next) };
-        let expected = self.requests.iter().filter(is_due).count();
-        check!(self.life, is_excused || self.answers.len() >= expected, "{} answers of {expected}", self.answers.len());
+        let is_due = |next: &&Planned| if self.is_end_read { self.has_begun(next) } else { self.is_whole(next) };
+        let expected = self.dialogue.requests.iter().filter(is_due).count();
+        check!(
+            self.life,
+            is_excused || self.dialogue.answers.len() >= expected,
+            "{} answers of {expected}",
+            self.dialogue.answers.len()
+        );
     }
 }

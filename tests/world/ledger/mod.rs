@@ -25,14 +25,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::request::{Request, origin};
 use crate::support::Answer;
+use crate::support::planned::{Dialogue, TOPIC, origin};
 use crate::world::{SLACK, World, check, note};
 
 /// Bytes that one read may bring: a message that came in one keeps as large a buffer.
 const READ_BYTES: usize = 80 * 1024;
-/// Bytes of a refused body that the gateway reads in order to go on.
-const DISCARD_BYTES: usize = 64 * 1024;
 /// How long a client may be silent while a closed connection is read (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(2);
 /// How long after it was switched off the gateway waits for a request, which it answers 503.
@@ -66,7 +64,7 @@ impl Default for Phase {
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) life: u32,
-    pub(crate) requests: Vec<Request>,
+    pub(crate) dialogue: Dialogue,
     pub(crate) is_tls: bool,
     pub(crate) is_inherited: bool,
     /// Whether the client speaks TLS, where its handshake ends in what it sends, and whether it sends no more.
@@ -78,10 +76,6 @@ pub(crate) struct Ledger {
     heads: Vec<Duration>,
     /// What the gateway has written and the socket has not taken.
     unsent: Vec<u8>,
-    /// An answer that is not complete.
-    output: Vec<u8>,
-    pub(crate) answers: Vec<Answer>,
-    pub(crate) interim: usize,
     /// The requests whose messages were taken from the queue.
     published: Vec<usize>,
     served_at: Option<Duration>,
@@ -119,7 +113,7 @@ impl Ledger {
         if self.phase == Phase::Linger || self.is_tls {
             return;
         }
-        check!(self.life, !self.is_closing(), "it waits for a request behind the last answer");
+        check!(self.life, !self.dialogue.is_closing(), "it waits for a request behind the last answer");
         let phase = self.current_phase();
         if phase != self.phase {
             self.check_late();
@@ -150,7 +144,7 @@ impl Ledger {
         self.check_late();
         self.is_end_read |= bytes == 0;
         self.read += bytes;
-        while self.requests.get(self.heads.len()).is_some_and(|next| next.head_end <= self.read) {
+        while self.dialogue.requests.get(self.heads.len()).is_some_and(|next| next.head_end <= self.read) {
             self.heads.push(World::now());
         }
     }
@@ -240,35 +234,36 @@ impl Ledger {
 
     /// A message of this connection was taken from the queue.
     pub(crate) fn was_published(&mut self, topic: &[u8], payload: &[u8]) {
-        let Some((_, index)) = origin(payload) else { unreachable!("the caller has found this life by it") };
+        let Some((_, number)) = origin(payload) else { unreachable!("the caller has found this life by it") };
+        let index = number as usize;
         note!(self.life, "published", "{index}");
         let is_next = self.published.last().is_none_or(|last| *last < index);
         check!(self.life, is_next, "{index} published behind {:?}", self.published.last());
-        let is_whole = self.requests.get(index).is_some_and(|request| {
-            request.is_message() && request.payload == payload && (self.is_tls || request.end <= self.read)
+        let is_whole = self.dialogue.requests.get(index).is_some_and(|request| {
+            request.is_message() && request.payload.as_bytes() == payload && (self.is_tls || request.end <= self.read)
         });
-        check!(self.life, is_whole && topic == b"adapter/nodes/data", "{index} published changed");
+        check!(self.life, is_whole && topic == TOPIC.as_bytes(), "{index} published changed");
         self.published.push(index);
     }
 
     /// Compares the answers with what was published. The life is over.
     pub(crate) fn check_published(&self) {
-        for (index, Answer { status, .. }) in self.answers.iter().enumerate() {
+        for (index, Answer { status, .. }) in self.dialogue.answers.iter().enumerate() {
             let times = self.published.iter().filter(|published| **published == index).count();
             let is_right = times == usize::from(*status == 200);
             check!(self.life, is_right, "request {index} was answered with {status} and published {times} times");
         }
-        let unanswered = self.published.iter().any(|index| *index >= self.answers.len());
+        let unanswered = self.published.iter().any(|index| *index >= self.dialogue.answers.len());
         check!(self.life, !unanswered || self.is_tls, "a message was published without an answer");
     }
 
     /// Returns how many bytes of a body the gateway keeps at least, and whether it keeps a body.
     pub(crate) fn kept(&self) -> (usize, bool) {
-        if self.is_closed || self.is_tls || self.answers.len() >= self.heads.len() {
+        if self.is_closed || self.is_tls || self.dialogue.answers.len() >= self.heads.len() {
             return (0, self.is_tls && !self.is_closed);
         }
-        let request = &self.requests[self.heads.len() - 1];
-        let is_known = self.blocked_at.is_none() && matches!(self.phase, Phase::Body(_)) && !request.is_chunked;
+        let request = &self.dialogue.requests[self.heads.len() - 1];
+        let is_known = self.blocked_at.is_none() && matches!(self.phase, Phase::Body(_)) && request.has_length();
         (if is_known { self.read - request.head_end } else { 0 }, true)
     }
 }
