@@ -37,7 +37,7 @@ fn imports_go_one_way() {
         let (upper, lower) = (layer(&from), layer(&to));
         assert!(
             upper == lower || upper == "lib" || is_below(lower, upper, &arrows),
-            "against the arrows: {from} names {to}"
+            "src/{from} names {to}: by the table of src/lib.rs, {upper} may not import {lower}; move what it needs below both"
         );
     }
 }
@@ -57,7 +57,7 @@ fn no_files_or_folders_import_each_other_in_a_circle() {
         while let Some(next) = open.pop() {
             open.extend(graph.get(next).into_iter().flatten().filter(|next| seen.insert(*next)));
         }
-        assert!(!seen.contains(entry), "{entry} is in a circle, which is some of {seen:?}");
+        assert!(!seen.contains(entry), "{entry} is in a circle, some of {seen:?}: give what they share a file below");
     }
 }
 
@@ -68,16 +68,21 @@ fn the_core_does_no_io_and_knows_no_clock() {
     let core: Vec<_> = sources.iter().filter(is_core).collect();
     assert!(core.len() > 10, "the core is gone");
     for source in core {
-        assert_eq!(source.named(SHELL), None, "{} names it", source.file);
+        let named = source.named(SHELL);
+        assert_eq!(named, None, "src/{}: the core has no I/O and no clock; let its caller pass this in", source.file);
     }
 }
 
 #[test]
 fn the_ring_and_unsafe_code_stand_in_few_files() {
     for Source { file, code, .. } in sources() {
-        assert!(file == "server/transport/uring.rs" || !code.contains("io_uring::"), "{file} names the ring");
+        assert!(
+            file == "server/transport/uring.rs" || !code.contains("io_uring::"),
+            "src/{file} names the ring: only server/transport/uring.rs may"
+        );
         let has_unsafe = code.contains("unsafe {") || code.contains("unsafe fn");
-        assert!(file.starts_with("bus/ffi/") || file == "sys/process.rs" || !has_unsafe, "{file} has unsafe code");
+        let may_be_unsafe = file.starts_with("bus/ffi/") || file == "sys/process.rs";
+        assert!(may_be_unsafe || !has_unsafe, "src/{file} has unsafe code: move it to bus/ffi or sys/process.rs");
     }
 }
 
@@ -94,10 +99,13 @@ fn what_a_file_may_hold_up_stands_in_few_files() {
         let file = &source.file;
         let is_in = |files: &str| files.split_whitespace().any(|allowed| file.starts_with(allowed));
         let (touched, asked) = (source.named(touches), source.named(asks));
-        assert!(is_in(may_touch) || touched.is_none(), "{file} touches files: {touched:?}");
+        assert!(
+            is_in(may_touch) || touched.is_none(),
+            "src/{file} touches files, {touched:?}: move that to one of {may_touch}"
+        );
         assert!(
             !file.starts_with("gateway/") || is_in(may_ask) || asked.is_none(),
-            "{file} waits for files: {asked:?}"
+            "src/{file} waits for files, {asked:?}: move that to one of {may_ask}"
         );
     }
 }
@@ -112,7 +120,12 @@ fn no_two_types_have_the_same_name() {
         let types = ["struct ", "enum ", "trait ", "type "];
         let Some(rest) = types.iter().find_map(|keyword| item.strip_prefix(keyword)) else { continue };
         let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        assert_eq!(seen.insert(name, &source.file), None, "{} has a type of the same name: {name}", source.file);
+        assert_eq!(
+            seen.insert(name, &source.file),
+            None,
+            "src/{} has a type of the same name: rename {name}",
+            source.file
+        );
     }
 }
 
