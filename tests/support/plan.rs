@@ -79,9 +79,8 @@ impl Plan {
         Self { wire, pieces, finish, pace: Pace::Prompt, breaks_after: None, is_rude: false }
     }
 
-    /// Follows the plan. Returns how many pieces were sent.
-    pub(crate) async fn follow(&self, client: &impl ClientEnd) -> usize {
-        let (received, is_over, sent) = (Notify::new(), Cell::new(false), Cell::new(0));
+    pub(crate) async fn follow(&self, client: &impl ClientEnd) {
+        let (received, is_over) = (Notify::new(), Cell::new(false));
         let until = async |is_due: &dyn Fn() -> bool| {
             while !is_due() && !is_over.get() {
                 received.notified().await;
@@ -105,7 +104,6 @@ impl Plan {
                     return false;
                 }
                 start = piece.end;
-                sent.set(sent.get() + 1);
             }
             match self.finish {
                 Finish::GoOn(answers) => until(&|| client.answered()[0] >= answers).await,
@@ -165,6 +163,5 @@ impl Plan {
             }
             () = broken => client.reset(),
         }
-        sent.get()
     }
 }

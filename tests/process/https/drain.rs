@@ -66,8 +66,8 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
     rig.gateway.terminate();
 }
 
-/// Two idle connections are all that may be open. A client that this machine holds up for the grace of the stop is
-/// closed, so not each one must be answered.
+/// Two idle connections are all that may be open. A client that this machine holds up for the grace of the stop, which is
+/// 100 ms, is closed without an answer.
 #[test]
 fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
     let mut rig = Rig::with(["--max-connections", "2"]);
@@ -78,7 +78,7 @@ fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
         client.send_raw(&hello);
         client
     });
-    let request = rig.request(FINE);
+    let (request, lateness, all) = (rig.request(FINE), Lateness::watch(), begun.len());
     rig.gateway.signal(Signal::TERM);
     let answered = begun.into_iter().filter_map(|mut client| {
         client.finish_handshake().ok()?;
@@ -86,7 +86,8 @@ fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
         client.send(request.bytes());
         client.try_response().ok()
     });
-    assert!(answered.inspect(Answer::assert_accepted).count() > 0);
+    let (answered, late) = (answered.inspect(Answer::assert_accepted).count(), lateness.allowance());
+    assert!(answered == all || (answered > 0 && late > Duration::from_millis(50)), "{answered} of {all}, {late:?}");
     rig.gateway.expect_stopped();
 }
 
