@@ -7,9 +7,8 @@ const SHOWN_BYTES: usize = 100;
 
 /// Returns a topic, or the beginning of some, as the log shows it: escaped and cut.
 pub fn shown_topic(topic: &str) -> String {
-    let end = topic.floor_char_boundary(SHOWN_BYTES);
-    let cut = if end < topic.len() { "…" } else { "" };
-    format!("{}{cut}", topic.get(..end).unwrap_or_default().escape_debug())
+    let (shown, rest) = topic.split_at(topic.floor_char_boundary(SHOWN_BYTES));
+    format!("{}{}", shown.escape_debug(), if rest.is_empty() { "" } else { "…" })
 }
 
 /// Whoever sends more different ones does it on purpose.

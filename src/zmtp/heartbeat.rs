@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The least time between two `PING` that tells how often a peer pings. Those that come together have waited.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
-/// The time between two `PING` of a peer that has not told it yet.
+/// The time that is taken for that between two `PING` of a peer until two of them have told it.
 const ASSUMED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// When a publisher has pinged, and when it gets a `PONG` unasked.

@@ -1,6 +1,6 @@
 //! The messages that wait, in the one order in which all peers get them.
 //!
-//! A message enters once, and stays for as long as somebody needs it. Each reader has its own place, which is the
+//! A message enters once, and stays for as long as somebody needs it. Each reader has a cursor of its own, which is the
 //! number of a message. A message that nobody needs gives its memory back at once, also in the middle. Its entry stays
 //! until it is the oldest one, or until most entries are empty.
 
@@ -75,8 +75,19 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of messages that somebody needs.
+    pub(super) fn messages(&self) -> usize {
         self.entries.len() - self.empty
+    }
+
+    /// Panics if a sum is not that of the entries.
+    pub(super) fn check(&self) {
+        let messages = self.entries.iter().filter_map(|entry| Some((entry.origin, entry.message.as_ref()?)));
+        let forwarded = messages.clone().filter(|(origin, _)| *origin == Origin::Forwarded);
+        let forwarded_bytes: usize = forwarded.map(|(_, message)| message.weight_bytes()).sum();
+        assert_eq!((messages.count(), forwarded_bytes), (self.messages(), self.forwarded_bytes));
+        let numbers = self.entries.iter().map(|entry| entry.number).chain([self.next_number]);
+        assert!(numbers.is_sorted(), "a message is found by its number");
     }
 
     /// Appends a message if somebody needs it.
@@ -94,7 +105,7 @@ impl Log {
     }
 
     /// Returns the entries from this number on.
-    pub(super) fn from(&self, number: Cursor) -> impl Iterator<Item = &Entry> {
+    pub(super) fn from(&self, number: Cursor) -> impl Iterator<Item = &Entry> + Clone {
         self.entries.range(self.index_of(number)..)
     }
 
@@ -148,7 +159,7 @@ impl Log {
             self.entries.pop_front();
             self.empty -= 1;
         }
-        if self.empty > FEW_ENTRIES.max(self.len()) {
+        if self.empty > FEW_ENTRIES.max(self.messages()) {
             self.entries.retain(|entry| entry.message.is_some());
             self.empty = 0;
         }
@@ -191,7 +202,7 @@ mod tests {
     fn a_number_is_found_with_and_without_gaps() {
         let mut log = Log::default();
         push(&mut log, 4_000);
-        assert_eq!((numbers(&log, 3_998), log.len()), (vec![3_998, 3_999], 4_000));
+        assert_eq!((numbers(&log, 3_998), log.messages()), (vec![3_998, 3_999], 4_000));
         assert_eq!(free(&mut log, |number| number % 4 != 3), 3_000);
         assert_eq!((log.entries.len(), log.empty), (1_000, 0), "most entries were empty");
         assert_eq!(numbers(&log, 3_990), [3_991, 3_995, 3_999]);
@@ -205,11 +216,11 @@ mod tests {
         let mut log = Log::default();
         push(&mut log, 3);
         assert_eq!(free(&mut log, |number| number == 1), 1);
-        assert_eq!((log.entries.len(), log.len()), (3, 2));
+        assert_eq!((log.entries.len(), log.messages()), (3, 2));
         assert_eq!(free(&mut log, |number| number <= 1), 1, "the other one is free");
         assert_eq!((log.entries.len(), numbers(&log, 0)), (1, vec![2]));
         assert_eq!(free(&mut log, |_| true), 1);
-        assert_eq!((log.len(), log.next_number), (0, 3));
+        assert_eq!((log.messages(), log.next_number), (0, 3));
     }
 
     #[test]
@@ -217,7 +228,7 @@ mod tests {
         let mut log = Log::default();
         push(&mut log, 50_000);
         free(&mut log, |number| number > 0);
-        assert_eq!((log.len(), numbers(&log, 0)), (1, vec![0]));
+        assert_eq!((log.messages(), numbers(&log, 0)), (1, vec![0]));
         assert!(log.entries.capacity() <= 2 * FEW_ENTRIES, "{} entries", log.entries.capacity());
     }
 }

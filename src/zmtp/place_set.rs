@@ -18,10 +18,10 @@ impl PlaceSet {
         self.0.get_mut(index).is_some_and(|word| mem::replace(word, *word | bit) & bit == 0)
     }
 
-    /// Removes a place.
-    pub fn remove(&mut self, place: u8) {
+    /// Removes a place. Returns whether it was in the set.
+    pub fn remove(&mut self, place: u8) -> bool {
         let (index, bit) = position(place);
-        self.0.get_mut(index).into_iter().for_each(|word| *word &= !bit);
+        self.0.get_mut(index).is_some_and(|word| mem::replace(word, *word & !bit) & bit != 0)
     }
 
     /// Returns whether the place is in the set.
@@ -84,8 +84,7 @@ mod tests {
             }
             for place in places {
                 assert!(!set.insert(*place));
-                set.remove(*place);
-                assert!(!set.contains(*place));
+                assert!(set.remove(*place) && !set.remove(*place) && !set.contains(*place));
             }
             assert!(set.is_empty());
         }

@@ -22,7 +22,7 @@ const BYTES_PER_SECOND: usize = 64_000;
 /// The long messages that have begun to arrive, and what they reserve.
 #[derive(Debug, Default)]
 pub struct Reservations {
-    free_bytes: usize,
+    reservable_bytes: usize,
     /// In the order in which they have begun, which is that of their reservations: those that wait are the last ones.
     messages: Vec<LongMessage>,
     /// The time of the last call of [`Reservations::advance`].
@@ -45,7 +45,7 @@ pub fn allowed_time(bytes: usize) -> Duration {
 impl Reservations {
     /// Returns an empty set where no message is longer than this in bytes.
     pub fn new(longest_bytes: usize) -> Self {
-        Self { free_bytes: longest_bytes.max(RESERVABLE_BYTES), ..Self::default() }
+        Self { reservable_bytes: longest_bytes.max(RESERVABLE_BYTES), ..Self::default() }
     }
 
     /// Says what time it is. Since the last call, publishers were read or not: a message has the time in which they are.
@@ -62,25 +62,30 @@ impl Reservations {
             self.messages.iter().all(|it| it.publisher != publisher),
             "{publisher} has not released the last one"
         );
+        debug_assert!(bytes <= self.reservable_bytes, "a message of {bytes} bytes would wait for ever");
         self.messages.push(LongMessage { publisher, bytes, deadline: None });
         self.grant();
     }
 
     /// Takes note that the message of a publisher has arrived whole or is dropped, or that the publisher has left.
     pub fn release(&mut self, publisher: u64) {
-        let Some(index) = self.messages.iter().position(|it| it.publisher == publisher) else { return };
-        let message = self.messages.remove(index);
-        self.free_bytes += message.deadline.map_or(0, |_| message.bytes);
-        self.grant();
+        if let Some(index) = self.messages.iter().position(|it| it.publisher == publisher) {
+            self.messages.remove(index);
+            self.grant();
+        }
     }
 
+    /// Lets those have their reservation that fit, up to the first one that does not.
     fn grant(&mut self) {
-        while let Some(message) = self.messages.iter_mut().find(|message| message.deadline.is_none())
-            && message.bytes <= self.free_bytes
-        {
-            self.free_bytes -= message.bytes;
-            message.deadline = Some(self.now + allowed_time(message.bytes));
+        let mut reserved_bytes = 0_usize;
+        for message in &mut self.messages {
+            reserved_bytes = reserved_bytes.saturating_add(message.bytes);
+            if reserved_bytes > self.reservable_bytes {
+                break;
+            }
+            message.deadline.get_or_insert(self.now + allowed_time(message.bytes));
         }
+        debug_assert!(self.messages.is_sorted_by_key(|it| it.deadline.is_none()), "those that wait are the last ones");
     }
 
     /// Returns whether a publisher may be read: it does not wait for a reservation.

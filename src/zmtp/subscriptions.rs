@@ -55,7 +55,6 @@ pub struct Subscriptions {
     nodes: Slab<Node>,
     /// The number of nodes with subscribers.
     prefixes: usize,
-    edge_bytes: usize,
     /// The nodes of the prefixes of each subscriber. An empty set takes no memory of its own.
     subscribers: BTreeMap<u8, BTreeSet<NodeNumber>>,
     /// The sum of the lengths of these sets.
@@ -65,7 +64,7 @@ pub struct Subscriptions {
 impl Default for Subscriptions {
     fn default() -> Self {
         let nodes = Slab::from_iter([(ROOT as usize, Node::default())]);
-        Self { nodes, prefixes: 0, edge_bytes: 0, subscribers: BTreeMap::new(), total: 0 }
+        Self { nodes, prefixes: 0, subscribers: BTreeMap::new(), total: 0 }
     }
 }
 
@@ -76,21 +75,21 @@ impl Subscriptions {
     /// # Errors
     /// Returns a fault, and changes nothing, if the prefix is beyond a bound.
     pub fn subscribe(&mut self, place: u8, prefix: &[u8]) -> Result<bool, SubscriptionFault> {
-        let found = self.find(prefix);
+        let (last, rest) = self.find(prefix);
         let of = self.subscribers.entry(place).or_default();
-        if found.1.is_empty() && of.contains(&found.0) {
+        if rest.is_empty() && of.contains(&last) {
             return Ok(false);
         }
         let is_within_bounds = of.len() < CONNECTION_PREFIXES && self.total < SHARED_PREFIXES;
         if prefix.len() > MAX_TOPIC_BYTES || !is_within_bounds && !of.is_empty() {
             return Err(SubscriptionFault);
         }
-        let number = self.add(found);
-        if let Some(node) = self.nodes.get_mut(number as usize) {
-            self.prefixes += usize::from(node.subscribers.is_empty());
-            node.subscribers.insert(place);
-        }
-        self.subscribers.entry(place).or_default().insert(number);
+        let number = self.add(last, rest);
+        let subscribers = &mut self.node_mut(number).subscribers;
+        let is_first = subscribers.is_empty();
+        let is_new = subscribers.insert(place) && self.subscribers.entry(place).or_default().insert(number);
+        debug_assert!(is_new, "{place} does not subscribe to node {number}");
+        self.prefixes += usize::from(is_first);
         self.total += 1;
         Ok(true)
     }
@@ -133,13 +132,6 @@ impl Subscriptions {
         self.prefixes
     }
 
-    /// Returns about how many bytes of memory the subscriptions take.
-    pub fn held_bytes(&self) -> usize {
-        let (child_bytes, node_bytes) = (size_of::<(u8, NodeNumber)>(), size_of::<Node>());
-        let tree_bytes = self.nodes.capacity() * node_bytes + self.nodes.len() * child_bytes + self.edge_bytes;
-        tree_bytes + self.total * size_of::<NodeNumber>()
-    }
-
     /// Returns the first `most` prefixes in ascending order, each once.
     pub fn first(&self, most: usize) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
@@ -147,8 +139,8 @@ impl Subscriptions {
         let mut next = vec![(0, None, ROOT)];
         while found.len() < most
             && let Some((parent_bytes, byte, number)) = next.pop()
-            && let Some(node) = self.nodes.get(number as usize)
         {
+            let node = self.node(number);
             path.truncate(parent_bytes);
             path.extend(byte);
             path.extend_from_slice(&node.label);
@@ -168,27 +160,39 @@ impl Subscriptions {
 
     /// Removes a subscriber from the prefix of a node, and the prefix if it was the last one.
     fn remove(&mut self, place: u8, number: NodeNumber) {
-        let node = self.nodes.get_mut(number as usize).filter(|node| node.subscribers.contains(place));
-        let Some(node) = node else { return debug_assert!(false, "{place} subscribes to node {number}") };
-        node.subscribers.remove(place);
+        let subscribers = &mut self.node_mut(number).subscribers;
+        let has = subscribers.remove(place);
+        debug_assert!(has, "{place} subscribes to node {number}");
+        let is_last = subscribers.is_empty();
         self.total -= 1;
-        if node.subscribers.is_empty() {
+        if is_last {
             self.prefixes -= 1;
             self.prune(number);
         }
         if self.prefixes == 0 {
-            debug_assert!(self.nodes.len() == 1 && self.edge_bytes == 0, "{self:?}");
+            debug_assert_eq!((self.nodes.len(), self.total), (1, 0), "only the root is left");
             self.nodes.shrink_to_fit();
         }
     }
 
+    /// Returns a node. Each number that the tree keeps is that of one.
+    #[expect(clippy::indexing_slicing, reason = "no peer names a node")]
+    fn node(&self, number: NodeNumber) -> &Node {
+        &self.nodes[number as usize]
+    }
+
+    /// Returns a node that is to change.
+    #[expect(clippy::indexing_slicing, reason = "no peer names a node")]
+    fn node_mut(&mut self, number: NodeNumber) -> &mut Node {
+        &mut self.nodes[number as usize]
+    }
+
     /// Returns the nodes of all prefixes of `topic`, from the root on, each with the rest of the topic behind it.
     fn path<'a, 't>(&'a self, topic: &'t [u8]) -> impl Iterator<Item = (NodeNumber, &'a Node, &'t [u8])> {
-        let root = self.nodes.get(ROOT as usize).map(|node| (ROOT, node, topic));
-        iter::successors(root, |(_, node, rest)| {
+        iter::successors(Some((ROOT, self.node(ROOT), topic)), |(_, node, rest)| {
             let (byte, rest) = rest.split_first()?;
             let number = node.child(*byte)?;
-            let child = self.nodes.get(number as usize)?;
+            let child = self.node(number);
             // An empty box has no valid address, which memcmp(3) with vector instructions takes 100 cycles to find out.
             let rest = if child.label.is_empty() { rest } else { rest.strip_prefix(&*child.label)? };
             Some((number, child, rest))
@@ -196,68 +200,65 @@ impl Subscriptions {
     }
 
     /// Adds the node of a prefix below the last one on the way to it, unless it is there.
-    fn add(&mut self, (number, rest): (NodeNumber, &[u8])) -> NodeNumber {
-        let Some((byte, label)) = rest.split_first() else { return number };
-        if let Some(child) = self.nodes.get(number as usize).and_then(|node| node.child(*byte)) {
-            let found = self.split(child, label);
-            return self.add(found);
+    fn add(&mut self, last: NodeNumber, rest: &[u8]) -> NodeNumber {
+        let Some((byte, label)) = rest.split_first() else { return last };
+        if let Some(child) = self.node(last).child(*byte) {
+            let (upper, rest) = self.split(child, label);
+            return self.add(upper, rest);
         }
-        let leaf = self.nodes.insert(Node { parent: number, label: label.into(), ..Node::default() }) as NodeNumber;
-        self.edge_bytes += rest.len();
-        if let Some(Node { children, .. }) = self.nodes.get_mut(number as usize) {
-            let at = children.partition_point(|(first, _)| first < byte);
-            children.insert(at, (*byte, leaf));
-        }
+        let leaf = self.nodes.insert(Node { parent: last, label: label.into(), ..Node::default() }) as NodeNumber;
+        let children = &mut self.node_mut(last).children;
+        children.insert(children.partition_point(|(first, _)| first < byte), (*byte, leaf));
         leaf
     }
 
     /// Puts a node where the label of the edge to `lower` and `label` part. Returns it, and the rest of `label`.
     fn split<'a>(&mut self, lower: NodeNumber, label: &'a [u8]) -> (NodeNumber, &'a [u8]) {
         let number = self.nodes.vacant_key() as NodeNumber;
-        let Some(node) = self.nodes.get_mut(lower as usize) else { return (lower, &[]) };
+        let node = self.node_mut(lower);
         let common_bytes = node.label.iter().zip(label).take_while(|(ours, theirs)| ours == theirs).count();
-        let (upper_label, lower_edge) = node.label.split_at(common_bytes);
+        let (common, rest) = label.split_at(common_bytes);
+        let (_, lower_edge) = node.label.split_at(common_bytes);
         // The path to a prefix goes on where it has the whole label, so they part before its end.
-        let Some((byte, lower_label)) = lower_edge.split_first() else { return (lower, &[]) };
+        let Some((byte, lower_label)) = lower_edge.split_first() else { return (lower, rest) };
         let children = vec![(*byte, lower)];
-        let upper = Node { parent: node.parent, label: upper_label.into(), children, ..Node::default() };
+        let upper = Node { parent: node.parent, label: common.into(), children, ..Node::default() };
         (node.parent, node.label) = (number, lower_label.into());
         self.replace_child(upper.parent, lower, number);
         self.nodes.insert(upper);
-        (number, label.get(common_bytes..).unwrap_or_default())
+        (number, rest)
     }
 
     /// Removes a node that stands for no prefix, unless several longer ones part there.
     fn prune(&mut self, number: NodeNumber) {
-        let Some(node) = self.nodes.get(number as usize).filter(|node| number != ROOT && node.subscribers.is_empty())
-        else {
+        let node = self.node(number);
+        if number == ROOT || !node.subscribers.is_empty() {
             return;
-        };
-        let only_child = match *node.children {
-            [] => None,
-            [edge] => Some(edge),
-            _ => return,
-        };
-        let Node { parent, label, .. } = self.nodes.remove(number as usize);
-        let Some((byte, child)) = only_child else {
-            self.edge_bytes -= 1 + label.len();
-            if let Some(Node { children, .. }) = self.nodes.get_mut(parent as usize) {
-                children.retain(|(_, child)| *child != number);
-                children.shrink_to_fit();
-            }
-            return self.prune(parent);
-        };
-        if let Some(lower) = self.nodes.get_mut(child as usize) {
-            lower.label = [&*label, &[byte], &*lower.label].concat().into();
-            lower.parent = parent;
         }
-        self.replace_child(parent, number, child);
+        match *node.children {
+            [] => {
+                let parent = self.nodes.remove(number as usize).parent;
+                let siblings = &mut self.node_mut(parent).children;
+                siblings.retain(|(_, child)| *child != number);
+                siblings.shrink_to_fit();
+                self.prune(parent);
+            }
+            [(byte, child)] => {
+                let Node { parent, label, .. } = self.nodes.remove(number as usize);
+                let lower = self.node_mut(child);
+                lower.label = [&*label, &[byte], &*lower.label].concat().into();
+                lower.parent = parent;
+                self.replace_child(parent, number, child);
+            }
+            _ => {}
+        }
     }
 
     /// Lets the edge of `parent` to `former` lead to `child`.
     fn replace_child(&mut self, parent: NodeNumber, former: NodeNumber, child: NodeNumber) {
-        let edges = self.nodes.get_mut(parent as usize).into_iter().flat_map(|node| &mut node.children);
-        edges.filter(|(_, at)| *at == former).for_each(|(_, at)| *at = child);
+        let edge = self.node_mut(parent).children.iter_mut().find(|(_, at)| *at == former);
+        debug_assert!(edge.is_some(), "{parent} is the parent of {former}");
+        edge.into_iter().for_each(|(_, at)| *at = child);
     }
 }
 

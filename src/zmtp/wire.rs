@@ -129,9 +129,9 @@ pub(super) fn check_greeting(greeting: &[u8]) -> Result<(), PeerFault> {
         (0xff, 0x7f, _) => {}
         _ => return Err(PeerFault::Greeting),
     }
-    let field = greeting.get(MECHANISM_AT..).unwrap_or_default();
+    let (_, field) = greeting.split_at(MECHANISM_AT.min(greeting.len()));
     let field = field.get(..MECHANISM.len()).unwrap_or(field);
-    let name = field.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = field.split(|&byte| byte == 0).next().unwrap_or(field);
     let is_whole = name.len() < field.len() || field.len() == MECHANISM.len();
     match Some(name).filter(|name| *name != b"NULL").and_then(parse_name) {
         _ if MECHANISM.starts_with(field) => Ok(()),
@@ -215,7 +215,7 @@ pub fn subscribe_to_everything(takes_commands: bool) -> &'static [u8] {
 
 /// Appends the command that answers a `PING` with this context, of at most [`PING_CONTEXT_BYTES`].
 pub fn put_pong(out: &mut Vec<u8>, context: &[u8]) {
-    debug_assert!(context.len() <= PING_CONTEXT_BYTES, "a session reads no context of {} bytes", context.len());
+    assert!(context.len() <= PING_CONTEXT_BYTES, "a session reads no context of {} bytes", context.len());
     let body = [b"\x04PONG", context].concat();
     out.extend_from_slice(&[COMMAND, body.len() as u8]);
     out.extend_from_slice(&body);

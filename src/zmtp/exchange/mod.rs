@@ -1,4 +1,5 @@
-//! What waits for whom, and since when: one log, from which subscribers and dialled endpoints read, each at its place.
+//! What waits for whom, and since when: one log, from which subscribers and dialled endpoints read, each from where it
+//! has come to.
 //!
 //! A message is matched once, when it is taken. It waits until it was written to each subscriber that matched then, or
 //! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. A slower
@@ -34,6 +35,9 @@ pub const REFERENCED_BYTES: usize = 16 * 1024;
 /// What is referenced for all subscribers in a turn, in bytes: a batch for each that can be there. The others wait while
 /// it is written.
 const TURN_BYTES: usize = MAX_SUBSCRIBERS * BATCH_BYTES;
+
+/// The number of messages of a log that debug builds check whole in each turn.
+const CHECKED_MESSAGES: usize = 64;
 
 /// The log and its readers.
 #[derive(Debug, Default)]
@@ -123,6 +127,7 @@ impl Exchange {
             }
         }
         for place in wanted.iter() {
+            debug_assert!(!self.free.contains(place), "nobody is at {place}");
             let Some(reader) = self.readers.get_mut(usize::from(place)) else { continue };
             if reader.waiting_messages == 0 {
                 reader.next = self.log.next_number;
@@ -168,13 +173,14 @@ impl Exchange {
                 continue;
             };
             for part in message.wire() {
-                let rest = part.get(skip_bytes.min(part.len())..).unwrap_or_default();
-                skip_bytes = skip_bytes.saturating_sub(part.len());
+                let (written, rest) = part.split_at(skip_bytes.min(part.len()));
+                skip_bytes -= written.len();
                 if rest.len() >= REFERENCED_BYTES {
                     return rest.get(..TURN_BYTES / self.waiting.len().max(1)).unwrap_or(rest);
                 }
                 copied.extend_from_slice(rest);
             }
+            assert_eq!(skip_bytes, 0, "the message that {place} gets next is not written whole");
             left -= 1;
             if left == 0 || rest_only || copied.len() >= BATCH_BYTES {
                 break;
@@ -205,7 +211,7 @@ impl Exchange {
             entry.wanted.remove(place);
             true
         });
-        debug_assert_eq!(left_bytes, 0, "no more is written than waits for {place}");
+        assert_eq!(left_bytes, 0, "no more is written than waits for {place}");
         if reader.waiting_messages == 0 {
             self.waiting.remove(place);
         }
@@ -292,7 +298,21 @@ impl Exchange {
 
     /// Returns what nobody needs any more, since the last call.
     pub fn take_freed(&mut self) -> Freed {
+        if cfg!(debug_assertions) && self.log.messages() <= CHECKED_MESSAGES {
+            self.check();
+        }
         mem::take(&mut self.log.freed)
+    }
+
+    /// Panics if a sum, a set or a cursor is not what follows from the entries of the log.
+    fn check(&self) {
+        self.log.check();
+        for (place, reader) in (0..=u8::MAX).zip(&self.readers) {
+            let wanted = self.log.from(0).filter(|entry| entry.wanted.contains(place));
+            assert!(wanted.clone().all(|entry| entry.number >= reader.next), "{place} has passed what waits for it");
+            let messages = wanted.count() as u64;
+            assert_eq!((reader.waiting_messages, self.waiting.contains(place)), (messages, messages > 0), "at {place}");
+        }
     }
 
     /// Returns whether publishers must wait: what they have sent has reached its bound, and half is not free yet.
@@ -300,13 +320,8 @@ impl Exchange {
         self.log.is_full
     }
 
-    /// Returns what messages of publishers and subscriptions hold, in bytes.
-    pub fn held_bytes(&self) -> usize {
-        self.log.forwarded_bytes + self.subscriptions.held_bytes()
-    }
-
     /// Returns the number of messages that wait.
     pub fn messages(&self) -> usize {
-        self.log.len()
+        self.log.messages()
     }
 }

@@ -145,8 +145,8 @@ impl PeerSession {
             let message_bytes = self.topic.len() + needed;
             let is_long = message_bytes > UNRESERVED_BYTES && self.head.is_none();
             let mut part = mem::take(&mut self.part);
-            debug_assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
-            let left = needed.saturating_sub(part.len());
+            assert!(part.len() <= needed, "{} bytes are kept of {needed}", part.len());
+            let left = needed - part.len();
             let body = if part.is_empty() && left <= rest.len() {
                 Cow::Borrowed(take(&mut rest, left))
             } else if part.try_reserve_exact(if is_long { rest.len() } else { left }).is_err() {
@@ -278,7 +278,9 @@ impl PeerSession {
 
 /// Takes so many bytes, or what has arrived of them.
 fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
-    rest.split_off(..bytes.min(rest.len())).unwrap_or_default()
+    let (taken, left) = rest.split_at(bytes.min(rest.len()));
+    *rest = left;
+    taken
 }
 
 /// Returns the subscription or the cancellation that this frame is.

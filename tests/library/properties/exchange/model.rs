@@ -216,7 +216,7 @@ impl Model {
         }
     }
 
-    pub(super) fn forwarded_bytes(&self) -> usize {
+    fn forwarded_bytes(&self) -> usize {
         let forwarded = self.messages.iter().filter(|message| message.origin == Origin::Forwarded);
         forwarded.map(|message| message.weight_bytes).sum()
     }
