@@ -27,13 +27,16 @@ pub struct Reservations {
     messages: Vec<LongMessage>,
     /// The time of the last call of [`Reservations::advance`].
     now: Duration,
+    /// The time in which publishers were read.
+    read_time: Duration,
 }
 
 #[derive(Debug)]
 struct LongMessage {
     publisher: u64,
     bytes: usize,
-    /// When the message must have come if somebody waits; `None` until it has its reservation.
+    /// When the message must have come if somebody waits, in the time in which publishers are read; `None` until it has
+    /// its reservation.
     deadline: Option<Duration>,
 }
 
@@ -48,12 +51,10 @@ impl Reservations {
         Self { reservable_bytes: longest_bytes.max(RESERVABLE_BYTES), ..Self::default() }
     }
 
-    /// Says what time it is. Since the last call, publishers were read or not: a message has the time in which they are.
+    /// Says what time it is, and whether publishers were read since the last call.
     pub fn advance(&mut self, now: Duration, were_read: bool) {
         let elapsed = now.saturating_sub(mem::replace(&mut self.now, now));
-        if !were_read {
-            self.messages.iter_mut().filter_map(|it| it.deadline.as_mut()).for_each(|deadline| *deadline += elapsed);
-        }
+        self.read_time += if were_read { elapsed } else { Duration::ZERO };
     }
 
     /// Takes note that a publisher has begun to send a message of more than [`UNRESERVED_BYTES`].
@@ -83,7 +84,7 @@ impl Reservations {
             if reserved_bytes > self.reservable_bytes {
                 break;
             }
-            message.deadline.get_or_insert(self.now + allowed_time(message.bytes));
+            message.deadline.get_or_insert(self.read_time + allowed_time(message.bytes));
         }
         debug_assert!(self.messages.is_sorted_by_key(|it| it.deadline.is_none()), "those that wait are the last ones");
     }
@@ -104,16 +105,11 @@ impl Reservations {
         let mut late = Vec::new();
         while self.has_waiting() {
             let deadlines = self.messages.iter().filter_map(|message| Some((message.deadline?, message.publisher)));
-            let due = deadlines.filter(|(deadline, publisher)| *deadline <= self.now && is_drained(*publisher));
+            let due = deadlines.filter(|(deadline, publisher)| *deadline <= self.read_time && is_drained(*publisher));
             let Some((_, publisher)) = due.min() else { break };
             self.release(publisher);
             late.push(publisher);
         }
         late
-    }
-
-    /// Returns when [`Reservations::take_late`] must be called even if nothing comes, where publishers are read.
-    pub fn deadline(&self) -> Option<Duration> {
-        self.messages.iter().filter_map(|message| message.deadline).min().filter(|_| self.has_waiting())
     }
 }

@@ -403,12 +403,12 @@ impl Server {
 
     /// Returns when [`Server::give_out`] must be called even if nothing happens.
     pub(in crate::bus) fn deadline(&self, exchange: &Exchange, now: Duration) -> Option<Duration> {
+        // A publisher whose long message is late goes then, too.
         let pongs = self.have_to_wait(exchange).then(|| now + PONGS_PAUSE);
-        let late = self.reservations.deadline().filter(|_| !exchange.is_full());
         let check = (!self.peers.all.is_empty()).then_some(self.check_at);
         let last_read =
             if let Intake::Last { quiet_at, until } = self.intake { Some(quiet_at.min(until)) } else { None };
         let accept = self.listeners.accepts_from.filter(|from| *from >= now);
-        [self.peers.due, pongs, late, check, last_read, accept].into_iter().flatten().min()
+        [self.peers.due, pongs, check, last_read, accept].into_iter().flatten().min()
     }
 }

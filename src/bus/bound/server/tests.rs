@@ -81,7 +81,7 @@ impl Rig {
     /// Adds a subscriber of the hub, which is never written to.
     fn subscribe(&mut self, prefix: &[u8]) {
         let place = self.exchange.join(true).unwrap();
-        self.exchange.subscriptions.subscribe(place, prefix).unwrap();
+        assert!(self.exchange.subscriptions.subscribe(place, prefix));
     }
 
     /// Does what the bus thread does after each wait. Returns whether there is more to do at once.
@@ -355,4 +355,19 @@ proptest! {
             }
         }
     }
+}
+
+/// No time passes, so nobody is late.
+#[test]
+fn who_leaves_within_a_long_message_gives_its_reservation_to_who_waits() {
+    let mut rig = Rig::of_hub();
+    // 33 of them are less than 32 MiB.
+    let begun = [&b"\x01\x01t\x02"[..], &1_000_000_u64.to_be_bytes()].concat();
+    let mut publishers: Vec<_> = (0..34).map(|_| rig.publisher()).collect();
+    publishers.iter_mut().for_each(|peer| peer.write_all(&begun).unwrap());
+    rig.take_in(Duration::ZERO);
+    assert!(rig.server.reservations.has_waiting());
+    publishers.remove(0);
+    rig.take_in(Duration::ZERO);
+    assert!(!rig.server.reservations.has_waiting());
 }
