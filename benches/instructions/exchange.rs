@@ -41,7 +41,7 @@ fn filled(subscribers: u8) -> (Exchange, Vec<WireMessage>, Vec<u8>) {
     let mut exchange = Exchange::new(MAX_SUBSCRIBERS, 0);
     for _ in 0..subscribers {
         let place = exchange.join(false).unwrap();
-        exchange.subscriptions.subscribe(place, b"").unwrap();
+        assert!(exchange.subscriptions.subscribe(place, b""));
     }
     let messages =
         || (0..MESSAGES).map(|_| WireMessage::copy_of(b"adapter/nodes/data", BODY.as_bytes()).unwrap()).collect();

@@ -22,7 +22,7 @@ fn match_topic((subscriptions, topic): (Subscriptions, Vec<u8>)) -> (PlaceSet, S
 fn subscribed(prefixes: Vec<Vec<u8>>, topic: Vec<u8>, wanted_by: usize) -> (Subscriptions, Vec<u8>) {
     let mut subscriptions = Subscriptions::default();
     for (prefix, place) in prefixes.into_iter().zip((0..=u8::MAX).cycle()) {
-        subscriptions.subscribe(place, &prefix).unwrap();
+        assert!(subscriptions.subscribe(place, &prefix));
     }
     assert_eq!(subscriptions.matching(&topic).len(), wanted_by);
     (subscriptions, topic)

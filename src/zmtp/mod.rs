@@ -24,7 +24,7 @@ pub use log::{FORWARDED_BYTES, Freed, Origin};
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use reservations::{RESERVABLE_BYTES, Reservations, UNRESERVED_BYTES, allowed_time};
 pub use session::{PeerEvent, PeerSession, read_subscription};
-pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};
+pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, Subscriptions};
 pub use wire::{
     COMMAND_BYTES, GREETING, GREETING_BYTES, GREETING_VERSION_BYTES, PING_CONTEXT_BYTES, PeerFault, READY_BYTES,
     SocketRole, put_pong, ready, subscribe_to_everything,

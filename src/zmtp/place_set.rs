@@ -1,4 +1,5 @@
-//! A set of subscribers, by their places.
+//! A set of subscribers, by their places. Each entry of the log has one, so it is of bits: with an array of `bool`, an
+//! entry has three times the bytes, and a message took 8 to 18 times as long, with 1, 16 and 256 subscribers.
 
 use std::{iter, mem};
 

@@ -61,10 +61,8 @@ impl WireMessage {
 
     /// Returns the payload.
     pub fn payload(&self) -> &[u8] {
-        match &self.kept {
-            Some(_) => self.kept_bytes(),
-            None => published(&self.own, self.payload_at..self.own.len()),
-        }
+        let [own, kept] = self.wire();
+        if self.kept.is_some() { kept } else { published(own, self.payload_at..own.len()) }
     }
 
     /// Returns the buffer that the payload lies in, and where, if it was not copied.
@@ -74,7 +72,7 @@ impl WireMessage {
 
     /// Returns the bytes that a peer is sent, in two parts: the second one is the payload if its buffer is kept.
     pub fn wire(&self) -> [&[u8]; 2] {
-        [&self.own, self.kept_bytes()]
+        [&self.own, self.kept.as_ref().map_or(&[], |(buffer, part)| published(buffer, part.clone()))]
     }
 
     /// Returns the number of these bytes.
@@ -87,10 +85,6 @@ impl WireMessage {
     pub fn weight_bytes(&self) -> usize {
         let kept_bytes = self.kept.as_ref().map_or(0, |(buffer, _)| buffer.capacity());
         self.topic.len() + self.own.len() - self.payload_at + kept_bytes + OVERHEAD_BYTES
-    }
-
-    fn kept_bytes(&self) -> &[u8] {
-        self.kept.as_ref().map(|(buffer, part)| published(buffer, part.clone())).unwrap_or_default()
     }
 }
 

@@ -131,11 +131,10 @@ impl Dialled {
             Some(PeerEvent::Subscribe(prefix)) => {
                 self.is_subscribing = true;
                 // No topic is so long.
-                let is_kept =
-                    |of: &mut Subscriptions| prefix.len() > MAX_TOPIC_BYTES || of.subscribe(HUB, prefix).is_ok();
+                let is_kept = |of: &mut Subscriptions| prefix.len() > MAX_TOPIC_BYTES || of.subscribe(HUB, prefix);
                 self.subscriptions.take_if(|of| !is_kept(of));
             }
-            Some(PeerEvent::Cancel(prefix)) => drop(self.subscriptions.as_mut().map(|of| of.cancel(HUB, prefix))),
+            Some(PeerEvent::Cancel(prefix)) => self.subscriptions.iter_mut().for_each(|of| of.cancel(HUB, prefix)),
             _ => {}
         }
         true

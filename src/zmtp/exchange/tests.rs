@@ -17,7 +17,7 @@ fn exchange_with(subscribers: u8, dialled: usize) -> Exchange {
     let mut exchange = Exchange::new(MAX_SUBSCRIBERS, dialled);
     for place in 0..subscribers {
         assert_eq!(exchange.join(true), Some(place));
-        exchange.subscriptions.subscribe(place, b"").unwrap();
+        assert!(exchange.subscriptions.subscribe(place, b""));
     }
     exchange
 }
@@ -88,7 +88,7 @@ fn who_matches_is_decided_when_a_message_is_taken() {
     exchange.join(true);
     post(&mut exchange, b"before", [0]);
     exchange.subscriptions.cancel(0, b"");
-    exchange.subscriptions.subscribe(1, b"").unwrap();
+    assert!(exchange.subscriptions.subscribe(1, b""));
     post(&mut exchange, b"after", [0]);
     assert_eq!(drain(&mut exchange, 0), message(b"before", 1).wire().concat());
     assert_eq!(drain(&mut exchange, 1), message(b"after", 1).wire().concat());
@@ -111,7 +111,7 @@ fn a_message_that_nobody_wants_is_freed_at_once_and_counted() {
     }
     let mut exchange = exchange_with(0, 0);
     exchange.join(false);
-    exchange.subscriptions.subscribe(0, b"").unwrap();
+    assert!(exchange.subscriptions.subscribe(0, b""));
     exchange.take(message(b"t", 1), Origin::Forwarded, SECOND);
     let freed = Freed { forwarded: 1, ..Freed::default() };
     assert_eq!(exchange.take_freed(), freed, "it is not of the hub");
@@ -139,6 +139,7 @@ fn a_batch_copies_what_is_small_and_refers_to_the_first_large_part() {
         (&[100, largest_copied + 1, 100], 105, REFERENCED_BYTES),
         (&[largest_copied, 100], REFERENCED_BYTES - 1 + 105, 0),
         (&[largest_copied; 9], 5 * (REFERENCED_BYTES - 1), 0),
+        (&[BATCH_BYTES / 8 - 12; 9], BATCH_BYTES, 0),
     ] {
         let mut exchange = exchange_with(1, 0);
         payloads.iter().for_each(|bytes| _ = exchange.take(message(b"t", *bytes), Origin::Posted, SECOND));
@@ -293,7 +294,7 @@ fn only_what_publishers_have_sent_and_somebody_waits_for_counts_against_their_bo
     exchange.subscriptions.cancel(0, b"");
     exchange.take(message(b"t", 100), Origin::Forwarded, SECOND);
     assert!(!exchange.is_full(), "nobody wants the last one");
-    exchange.subscriptions.subscribe(0, b"").unwrap();
+    assert!(exchange.subscriptions.subscribe(0, b""));
     exchange.take(message(b"t", 1), Origin::Forwarded, SECOND);
     assert!(exchange.is_full());
     leave(&mut exchange, &[0]);
@@ -390,7 +391,7 @@ fn a_batch_looks_at_a_bounded_number_of_messages_for_others() {
     let mut exchange = Exchange::new(MAX_SUBSCRIBERS, 0);
     for (place, prefix) in [(0, b"all"), (1, b"one"), (2, b"new")] {
         assert_eq!(exchange.join(true), Some(place));
-        exchange.subscriptions.subscribe(place, prefix).unwrap();
+        assert!(exchange.subscriptions.subscribe(place, prefix));
     }
     post(&mut exchange, b"one", [0]);
     post(&mut exchange, b"all", (0..3 * BATCH_ENTRIES).map(|_| 0));
@@ -403,4 +404,25 @@ fn a_batch_looks_at_a_bounded_number_of_messages_for_others() {
         batch
     });
     assert_eq!((batches, exchange.waiting_at(1)), ([8, 0, 0, 0, 8], 0));
+}
+
+#[test]
+fn a_posted_topic_that_no_subscriber_asks_for_is_noted_if_endpoints_are_bound() {
+    let mut exchange = Exchange::new(0, 1);
+    post(&mut exchange, b"dialled alone", [0]);
+    exchange.note_topic(b"dialled alone");
+    assert!(exchange.unsubscribed_topics.take_new().is_empty());
+
+    let mut exchange = Exchange::new(MAX_SUBSCRIBERS, 0);
+    exchange.take(message(b"of a publisher", 1), Origin::Forwarded, SECOND);
+    post(&mut exchange, b"for nobody", [0]);
+    assert_eq!(exchange.unsubscribed_topics.take_new(), [Box::from(&b"for nobody"[..])]);
+    exchange.join(false);
+    assert!(exchange.subscriptions.subscribe(0, b""));
+    assert!(exchange.subscriptions.subscribe(0, b"asked"));
+    post(&mut exchange, b"taken", [0]);
+    exchange.note_topic(b"asked for");
+    assert!(exchange.unsubscribed_topics.take_new().is_empty());
+    exchange.note_topic(b"taken");
+    assert_eq!(exchange.unsubscribed_topics.take_new(), [Box::from(&b"taken"[..])]);
 }

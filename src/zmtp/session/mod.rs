@@ -61,7 +61,6 @@ type OnEvent<'a> = dyn FnMut(PeerEvent<'_>) + 'a;
 pub struct PeerSession {
     peers: SocketRole,
     payload_bytes: u64,
-    takes_commands: bool,
     /// How much is to come of a frame of which the rest is dropped, before the next one begins.
     dropped_bytes: u64,
     /// The head of the frame of which a part has arrived, if it has arrived whole.
@@ -77,7 +76,10 @@ pub struct PeerSession {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Greeting,
-    Ready,
+    /// The greeting says whether the peer speaks ZMTP 3.1, or a later one.
+    Ready {
+        takes_commands: bool,
+    },
     /// The first frame of a message.
     Message,
     /// The payload of a publisher's message.
@@ -90,7 +92,7 @@ impl PeerSession {
     /// Returns the session of a new connection whose peer must have the role `peers`. Longer payloads are dropped.
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
         let (part, expected, topic) = (Vec::new(), Expected::Greeting, Vec::new());
-        Self { peers, payload_bytes, takes_commands: false, dropped_bytes: 0, head: None, part, expected, topic }
+        Self { peers, payload_bytes, dropped_bytes: 0, head: None, part, expected, topic }
     }
 
     /// Returns whether the major version of the peer has arrived, so that it is to get the rest of our greeting.
@@ -100,7 +102,7 @@ impl PeerSession {
 
     /// Returns whether the handshake is done.
     pub fn is_ready(&self) -> bool {
-        !matches!(self.expected, Expected::Greeting | Expected::Ready)
+        !matches!(self.expected, Expected::Greeting | Expected::Ready { .. })
     }
 
     /// Returns whether the peer has sent nothing.
@@ -110,7 +112,7 @@ impl PeerSession {
 
     /// Returns whether the peer has sent its greeting, and is to send its `READY`.
     pub fn awaits_ready(&self) -> bool {
-        self.expected == Expected::Ready
+        matches!(self.expected, Expected::Ready { .. })
     }
 
     /// Returns how many bytes end a message that has begun to arrive, or a part of it: none between two messages. So
@@ -177,9 +179,8 @@ impl PeerSession {
             if self.part.len() < GREETING_BYTES {
                 return Ok(None);
             }
-            // Those that speak ZMTP 3.1, or a later one.
-            self.takes_commands = mem::take(&mut self.part).get(MINOR_VERSION_AT).is_some_and(|minor| *minor > 0);
-            self.expected = Expected::Ready;
+            let takes_commands = mem::take(&mut self.part).get(MINOR_VERSION_AT).is_some_and(|minor| *minor > 0);
+            self.expected = Expected::Ready { takes_commands };
             on(PeerEvent::Greeting(self.peers));
         }
         if self.head.is_some() {
@@ -207,15 +208,15 @@ impl PeerSession {
     fn needed_bytes(&self, head: FrameHead) -> Result<Option<usize>, PeerFault> {
         let FrameHead { is_command, has_more, body_bytes, .. } = head;
         let is_possible = match (self.expected, self.peers) {
-            (Expected::Greeting | Expected::Ready, _) if is_command && body_bytes <= READY_BYTES => true,
-            (Expected::Greeting | Expected::Ready, _) if is_command => return Err(PeerFault::LongHandshake),
-            (Expected::Greeting | Expected::Ready, _) => return Err(PeerFault::Handshake),
+            _ if !self.is_ready() && !is_command => return Err(PeerFault::Handshake),
+            _ if !self.is_ready() && body_bytes > READY_BYTES => return Err(PeerFault::LongHandshake),
+            _ if !self.is_ready() => true,
             (_, SocketRole::Publishes) if is_command && body_bytes > COMMAND_BYTES => return Err(PeerFault::Command),
             _ if is_command => true,
             (Expected::Rest, _) => false,
             (_, SocketRole::Subscribes) => !has_more,
             (Expected::Payload, _) => !has_more && body_bytes <= self.payload_bytes,
-            (Expected::Message, _) => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
+            _ => has_more && (1..=MAX_TOPIC_BYTES as u64).contains(&body_bytes),
         };
         let is_subscription = self.peers == SocketRole::Subscribes && self.is_ready();
         let needed = if is_subscription { body_bytes.min(SUBSCRIPTION_BYTES) } else { body_bytes };
@@ -234,13 +235,13 @@ impl PeerSession {
     }
 
     fn read_frame(&mut self, head: FrameHead, body: Cow<'_, [u8]>, on: &mut OnEvent<'_>) -> Result<(), PeerFault> {
-        if self.expected == Expected::Ready {
+        if let Expected::Ready { takes_commands } = self.expected {
             let socket_type = wire::parse_socket_type(&body)?;
             if SocketRole::of_type(&socket_type) != Some(self.peers) {
                 return Err(PeerFault::SocketType(socket_type));
             }
             self.expected = Expected::Message;
-            on(PeerEvent::Ready { takes_commands: self.takes_commands });
+            on(PeerEvent::Ready { takes_commands });
         } else if self.peers == SocketRole::Subscribes
             && let Some(subscription) = read_subscription(head.is_command, &body)
         {

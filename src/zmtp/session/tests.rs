@@ -317,18 +317,21 @@ fn what_is_missing_ends_the_message_that_has_begun_and_nothing_more() {
 }
 
 #[test]
-fn who_is_silent_and_who_owes_its_ready_is_known() {
+fn who_is_silent_whose_version_is_known_and_who_owes_its_ready_is_known() {
     let handshake = handshake_of(PUBLISHER);
     for (bytes, expected) in [
-        (0, (true, false)),
-        (1, (false, false)),
-        (63, (false, false)),
-        (64, (false, true)),
-        (handshake.len(), (false, false)),
+        (0, [true, false, false]),
+        (1, [false, false, false]),
+        (10, [false, false, false]),
+        (11, [false, true, false]),
+        (63, [false, true, false]),
+        (64, [false, true, true]),
+        (handshake.len(), [false, true, false]),
     ] {
         let mut session = PeerSession::new(PUBLISHER, PAYLOAD_BYTES);
         receive(&mut session, [&handshake[..bytes]]);
-        assert_eq!((session.is_silent(), session.awaits_ready()), expected, "{bytes}");
+        let known = [session.is_silent(), session.has_major_version(), session.awaits_ready()];
+        assert_eq!(known, expected, "{bytes}");
     }
 }
 

@@ -184,7 +184,7 @@ impl Inbound<'_> {
             (PeerEvent::Ready { takes_commands }, _) => self.enter(peer, takes_commands),
             (PeerEvent::Subscribe(prefix), &mut Phase::Subscriber(place)) => {
                 self.cost_bytes += SUBSCRIPTION_COST_BYTES;
-                if self.exchange.subscriptions.subscribe(place, prefix).is_err() {
+                if !self.exchange.subscriptions.subscribe(place, prefix) {
                     self.report(&Excess::Subscription, peer);
                 }
             }

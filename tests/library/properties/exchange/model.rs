@@ -192,11 +192,14 @@ impl Model {
         self.messages.iter().filter(|message| message.origin == origin).count() as u64
     }
 
-    /// Returns the subscribers that the oldest message of this origin waits for, if it does so for longer than `time`.
-    pub(super) fn overdue(&self, origin: Origin, time: Duration, now: Duration) -> Vec<u8> {
+    /// Returns the subscribers that the oldest message of this origin waits for, and whether it waits for a dialled
+    /// endpoint, if it does so for longer than `time`.
+    pub(super) fn overdue(&self, origin: Origin, time: Duration, now: Duration) -> (Vec<u8>, bool) {
         match self.messages.iter().find(|message| message.origin == origin) {
-            Some(oldest) if now - oldest.taken_at > time => oldest.wanted.iter().copied().collect(),
-            _ => Vec::new(),
+            Some(oldest) if now - oldest.taken_at > time => {
+                (oldest.wanted.iter().copied().collect(), !oldest.is_handed_over)
+            }
+            _ => (Vec::new(), false),
         }
     }
 
