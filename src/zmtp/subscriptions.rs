@@ -99,8 +99,9 @@ impl Subscriptions {
 
     /// Ends all subscriptions of the subscriber at `place`, and costs work for these alone.
     pub fn leave(&mut self, place: u8) {
-        let of = self.subscribers.remove(&place).unwrap_or_default();
-        of.into_iter().for_each(|number| self.remove(place, number));
+        // There is no set if it has not tried to subscribe.
+        let of = self.subscribers.remove(&place).into_iter().flatten();
+        of.for_each(|number| self.remove(place, number));
     }
 
     /// Returns who subscribes to a beginning of the topic.
