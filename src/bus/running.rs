@@ -15,7 +15,7 @@ use super::inbox::{BusCounters, Inbox, Notices, Publisher};
 use super::link::{Dialled, with_context};
 use super::poller::{Clock, Poller, Waker};
 use super::thread::{BusEvent, BusThread};
-use crate::sys::timed_join::on_joined_thread;
+use crate::sys::on_joined_thread;
 use crate::zmtp::{Exchange, SocketRole};
 
 /// How long a stop waits for a thread that is late: for what that does when its time is over, and for the scheduler.

@@ -11,11 +11,10 @@ use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
 use crate::message::publish::HUB_CURE;
 use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
-use crate::sys::advice::{Refused, advice};
+use crate::sys::advice::{Refused, advice, path_option};
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
-use crate::sys::terminal::path_option;
 use crate::sys::writer::write_all;
 use crate::terms::limits::Limits;
 

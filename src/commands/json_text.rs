@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::message::json::JsonReader;
-use crate::sys::terminal::is_unseen;
+use crate::sys::log::is_unseen;
 
 const INDENT_COLUMNS: usize = 2;
 /// The deepest level that is indented further. A publisher can nest a payload a million levels deep, and the lines of

@@ -9,9 +9,8 @@ use serde::de::IgnoredAny;
 use super::json_text::{self, JsonStyle};
 use crate::cli::Colour;
 use crate::message::{Encoding, msgpack};
-use crate::sys::log::{LineLimit, warning};
+use crate::sys::log::{LineLimit, is_unseen, warning};
 use crate::sys::process;
-use crate::sys::terminal::is_unseen;
 use crate::sys::writer::write_all;
 
 /// The colours of the time and of the topic, as the parameters of SGR (ECMA-48 §8.3.117).

@@ -16,7 +16,7 @@ use crate::message::publish::HUB_CURE;
 use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
 use crate::sys::log::{log, warning};
-use crate::sys::timed_join::on_thread;
+use crate::sys::on_thread;
 use crate::terms::noted_topics::shown_topic;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
@@ -57,6 +57,7 @@ impl Components {
 
     pub(super) fn stats(&self) -> Stats {
         let (bus, workers) = (self.bus.counters(), self.workers.counters());
+        debug_assert_eq!(bus.accepted, bus.published + bus.queue.depth, "each accepted message waits or is published");
         Stats { uptime_s: self.started.elapsed().as_secs(), connections: workers.connections(), workers, bus }
     }
 

@@ -7,9 +7,12 @@ use std::time::Duration;
 use crate::gateway::events::{Event, EventSink};
 use crate::sys::writer::{StreamWriter, WaitingBounds};
 
+/// The subject of the events that are dropped first.
+const STATS: &str = "stats";
+
 /// A usual event has 100 bytes, and `stats` 600.
 const MAX_WAITING: WaitingBounds =
-    WaitingBounds { lines: 1024, bytes: 1024 * 1024, first_dropped: "stats", notice_of_lost: |_| Vec::new() };
+    WaitingBounds { lines: 1024, bytes: 1024 * 1024, first_dropped: STATS, notice_of_lost: |_| Vec::new() };
 
 /// The time that a parent that reads slowly gets to read the last events.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
@@ -48,7 +51,7 @@ struct EventLines {
 }
 
 impl EventLines {
-    /// Returns the line of an event, and the subject whose state it tells: its kind, and its listener or endpoint.
+    /// Returns the subject whose state an event tells, which is its kind and its listener or endpoint, and its line.
     fn next(&mut self, event: &Event<'_>) -> Option<(String, Vec<u8>)> {
         // The bus thread may report an endpoint after the end of the drain.
         if self.is_ended {
@@ -57,25 +60,29 @@ impl EventLines {
         let line = serde_json::to_vec(event);
         debug_assert!(line.is_ok(), "an event has only keys that are strings");
         let mut line = line.ok()?;
-        // It begins with {"event":"KIND".
-        let kind = line.split(|byte| *byte == b'"').nth(3).unwrap_or_default();
-        let mut subject = String::from_utf8_lossy(kind).into_owned();
-        match event {
+        line.push(b'\n');
+        let subject = match event {
             Event::Listening { .. } => {
                 // Its port may differ each time.
                 self.listeners += 1;
-                subject += &self.listeners.to_string();
+                format!("listening {}", self.listeners)
             }
-            Event::Bus { endpoint, .. } | Event::Subscriber { endpoint, .. } => subject += endpoint,
-            Event::Disabled { .. } => self.listeners = 0,
-            Event::Failed { .. } | Event::Stopped { .. } => self.is_ended = true,
-            Event::Ready
-            | Event::NotReady { .. }
-            | Event::Settings(_)
-            | Event::Certificate { .. }
-            | Event::Stats(_) => {}
-        }
-        line.push(b'\n');
+            Event::Disabled { .. } => {
+                self.listeners = 0;
+                "disabled".into()
+            }
+            Event::Failed { .. } | Event::Stopped { .. } => {
+                self.is_ended = true;
+                "the end".into()
+            }
+            Event::Bus { endpoint, .. } => format!("bus {endpoint}"),
+            Event::Subscriber { endpoint, .. } => format!("subscriber {endpoint}"),
+            Event::Ready => "ready".into(),
+            Event::NotReady { .. } => "not-ready".into(),
+            Event::Settings(_) => "settings".into(),
+            Event::Certificate { .. } => "certificate".into(),
+            Event::Stats(_) => STATS.into(),
+        };
         Some((subject, line))
     }
 }

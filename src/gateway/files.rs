@@ -5,7 +5,7 @@
 use std::future::ready;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -54,21 +54,27 @@ pub(super) struct Files {
 pub(super) struct Followers {
     pub(super) settings: Arc<Follower>,
     certificate: Arc<Follower>,
-    /// Set when the certificate is to be loaded: whether that is a part of the start.
-    to_load: OnceLock<bool>,
-    loaded: Mutex<Loaded>,
+    loading: Mutex<CertificateLoading>,
 }
 
-/// What has become of the certificate; `None` until it is loaded.
-type Loaded = Option<Result<Arc<Acceptor>, Failure>>;
+/// How far the first load of the certificate is. The thread of the settings asks for it, and that of the certificate
+/// loads it, until that succeeds.
+enum CertificateLoading {
+    NotNeeded,
+    Asked {
+        /// Whether the load is a part of the start.
+        is_start: bool,
+    },
+    Done(Result<Arc<Acceptor>, Failure>),
+}
 
 impl Files {
     /// Starts the threads. The first news are those of the start.
     pub(super) fn start(config: Arc<GatewayConfig>, source: TokenSource, emit: &EventSink) -> Result<Self, Failure> {
         let (sender, news) = unbounded_channel();
         let (settings, certificate) = (Follower::new()?, Follower::new()?);
-        let followers =
-            Arc::new(Followers { settings, certificate, to_load: OnceLock::new(), loaded: Mutex::default() });
+        let loading = CertificateLoading::NotNeeded.into();
+        let followers = Arc::new(Followers { settings, certificate, loading });
         if let Some(source) = config.certificate.clone() {
             let (paths, look) = (source.files().into(), follow_certificate(source, Arc::clone(emit), &followers));
             followers.certificate.start("certificate", paths, CERTIFICATE_INTERVAL, look)?;
@@ -77,7 +83,7 @@ impl Files {
         let path = settings.path.iter().cloned().collect();
         let shared = Arc::clone(&followers);
         let mut thread =
-            SettingsThread { config, settings, told: None, taken_since: None, followers: shared, news: sender };
+            SettingsThread { config, settings, api: None, taken_since: None, followers: shared, news: sender };
         let look = Box::new(move |is_asked| thread.look(is_asked));
         followers.settings.start("settings", path, SETTINGS_INTERVAL, look)?;
         Ok(Self { news, followers })
@@ -107,8 +113,8 @@ impl Followers {
         self.settings.silent().or_else(|| self.certificate.silent())
     }
 
-    fn loaded(&self) -> MutexGuard<'_, Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loading(&self) -> MutexGuard<'_, CertificateLoading> {
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,23 +126,27 @@ fn follow_certificate(source: CertificateSource, emit: EventSink, followers: &Ar
     Box::new(move |_is_asked| {
         if let Some(certificate) = &mut watched {
             certificate.reload();
-        } else if let Some(is_start) = followers.to_load.get() {
-            let loaded = WatchedCertificate::load(source.clone(), &emit, *is_start);
-            let acceptor = loaded.map(|certificate| Arc::clone(&watched.insert(certificate).acceptor));
-            let again = acceptor.is_err().then_some(SETTINGS_INTERVAL);
-            *followers.loaded() = Some(acceptor);
-            followers.settings.ring();
-            return again;
+            return None;
         }
-        None
+        let is_start = match *followers.loading() {
+            CertificateLoading::NotNeeded => return None,
+            CertificateLoading::Asked { is_start } => is_start,
+            CertificateLoading::Done(_) => false,
+        };
+        let loaded = WatchedCertificate::load(source.clone(), &emit, is_start);
+        let acceptor = loaded.map(|certificate| Arc::clone(&watched.insert(certificate).acceptor));
+        let again = acceptor.is_err().then_some(SETTINGS_INTERVAL);
+        *followers.loading() = CertificateLoading::Done(acceptor);
+        followers.settings.ring();
+        again
     })
 }
 
 struct SettingsThread {
     config: Arc<GatewayConfig>,
     settings: WatchedSettings,
-    /// What the main thread knows.
-    told: Option<Api>,
+    /// What the last look made of the API, and what the main thread was sent; `None` while a start waits.
+    api: Option<Api>,
     /// Since when an address is taken.
     taken_since: Option<Instant>,
     followers: Arc<Followers>,
@@ -144,31 +154,31 @@ struct SettingsThread {
 }
 
 impl SettingsThread {
-    /// Reads the settings again, and tells what they make of the API where that is new. Returns the most time to the
+    /// Reads the settings again, and sends what they make of the API where that is new. Returns the most time to the
     /// next look, if that is less than usual.
     fn look(&mut self, is_asked: bool) -> Option<Duration> {
         process::return_freed_memory();
         let mut changes = Vec::from_iter(self.settings.read_again(is_asked, Instant::now()));
         let mut listening = self.listening();
         let was_listening = listening.is_some();
-        let mut api = self.api(&mut listening);
+        let mut api = self.next_api(&mut listening);
         if !was_listening && listening.is_some() {
             // To open the sockets may have taken long.
             self.settings.path.iter().for_each(|path| self.followers.settings.begin(path.display()));
             changes.extend(self.settings.read_again(false, Instant::now()));
-            api = self.api(&mut listening);
+            api = self.next_api(&mut listening);
         }
         let (is_open, is_awaited) = (matches!(api, Some(Api::Open(_))), api.is_none());
         if let Some(api) = api
-            && self.told.as_ref() != Some(&api)
+            && self.api.as_ref() != Some(&api)
         {
-            self.tell(FileNews::Api(api.clone()));
-            self.told = Some(api);
+            self.send(FileNews::Api(api.clone()));
+            self.api = Some(api);
         }
         if !is_open && let Some(listening) = listening {
             self.remove_files(&listening);
         }
-        changes.into_iter().for_each(|change| self.tell(FileNews::Settings(change)));
+        changes.into_iter().for_each(|change| self.send(FileNews::Settings(change)));
         let again = [is_awaited.then_some(STEP_CHECK_PAUSE), self.is_tried_again().then_some(TAKEN_PAUSE)];
         again.into_iter().flatten().chain(self.settings.counts_in(Instant::now())).min()
     }
@@ -179,29 +189,34 @@ impl SettingsThread {
 
     /// Returns the sockets of an open API.
     fn listening(&self) -> Option<Arc<Listening>> {
-        if let Some(Api::Open(opened)) = &self.told { Some(Arc::clone(&opened.listening)) } else { None }
+        if let Some(Api::Open(opened)) = &self.api { Some(Arc::clone(&opened.listening)) } else { None }
     }
 
     /// Returns what the settings make of the API, and opens the sockets where they are to be open; `None` while the
     /// certificate is awaited, or a start waits for an address that is taken.
-    fn api(&mut self, listening: &mut Option<Arc<Listening>>) -> Option<Api> {
+    fn next_api(&mut self, listening: &mut Option<Arc<Listening>>) -> Option<Api> {
         let token = self.settings.token().cloned();
         let closed = |failure, may_pass| Some(Api::Closed { failure, may_pass });
         // The user's files are checked in any case. A certificate is made once the settings open the API.
         let is_needed = |source: &CertificateSource| token.is_ok() || matches!(source, CertificateSource::Files { .. });
         let mut tls = None;
         if self.config.certificate.as_ref().is_some_and(is_needed) {
-            if self.followers.to_load.set(self.told.is_none()).is_ok() {
+            let mut loading = self.followers.loading();
+            if matches!(*loading, CertificateLoading::NotNeeded) {
+                *loading = CertificateLoading::Asked { is_start: self.api.is_none() };
                 self.followers.certificate.ring();
             }
-            match (self.followers.loaded().clone(), self.followers.certificate.silent()) {
-                (Some(Ok(acceptor)), _) => tls = Some(acceptor),
-                (Some(Err(failure)), _) if token.is_ok() || self.told.is_none() => return closed(failure, false),
-                (None, None) => return None,
-                (None, Some(silent)) if token.is_ok() => {
+            match (&*loading, self.followers.certificate.silent()) {
+                (CertificateLoading::Done(Ok(acceptor)), _) => tls = Some(Arc::clone(acceptor)),
+                (CertificateLoading::Done(Err(failure)), _) if token.is_ok() || self.api.is_none() => {
+                    return closed(failure.clone(), false);
+                }
+                (CertificateLoading::Done(Err(_)), _) => {}
+                (_, None) => return None,
+                (_, Some(silent)) if token.is_ok() => {
                     return closed(Failure::configuration(silence_of(&silent)), true);
                 }
-                _ => {}
+                (_, Some(_)) => {}
             }
         }
         let token = match token {
@@ -220,7 +235,7 @@ impl SettingsThread {
                         log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
                         self.taken_since = Some(Instant::now());
                     }
-                    let is_awaited = self.told.is_none() && self.is_tried_again();
+                    let is_awaited = self.api.is_none() && self.is_tried_again();
                     return if is_awaited { None } else { closed(Failure::listen(&error), false) };
                 }
             }
@@ -229,7 +244,7 @@ impl SettingsThread {
         Some(Api::Open(Opened { listening: listening.clone()?, token, tls }))
     }
 
-    fn tell(&self, news: FileNews) {
+    fn send(&self, news: FileNews) {
         // The main thread may have ended.
         let _ = self.news.send(news);
     }

@@ -9,7 +9,6 @@ pub(crate) mod events;
 mod failure;
 mod files;
 mod follower;
-mod ready;
 mod request_log;
 mod run;
 mod signals;

@@ -10,23 +10,22 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 
 use crate::bus::Bus;
-use crate::gateway::api::Api;
+use crate::gateway::api::{Api, Readiness};
 use crate::gateway::components::{Components, remove_in_time};
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::events::{Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::files::{FileNews, Files, silence_of};
 use crate::gateway::follower::STEP_CHECK_PAUSE;
-use crate::gateway::ready::Told;
 use crate::gateway::request_log::Refusals;
 use crate::gateway::signals::{SignalAction, Signals};
 use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, ListeningSocket};
 use crate::server::pool::check_io;
 use crate::server::shared::{Mode, Opened};
+use crate::sys::advice::path_option;
+use crate::sys::listener::remove_files;
 use crate::sys::log::{log, warning};
-use crate::sys::terminal::path_option;
-use crate::sys::unix_listener::remove_files;
 use crate::sys::{event_loop, or_never};
 use crate::tls::source::CertificateSource;
 
@@ -92,11 +91,9 @@ struct Gateway {
     /// What does not answer, as the log has it.
     silent: Option<String>,
     api: Api,
-    /// What the parent was told last of it.
-    told: Told,
+    readiness: Readiness,
     /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report.
     is_bus_connected: Option<bool>,
-    accepts_inherited: bool,
 }
 
 impl Gateway {
@@ -120,16 +117,18 @@ impl Gateway {
         let components = Components::start(&config, on_bus, &emit).await?;
         let mut gateway = Self {
             api: Api::Off { reason: String::new(), to_switch_on: None },
-            told: Told::Starting,
+            readiness: Readiness::Starting,
             // The bus reports no endpoint that it binds.
             is_bus_connected: (!components.bus.bound().is_empty()).then_some(true),
-            accepts_inherited: config.server.inherited.is_empty(),
             config,
             emit,
             components,
             files,
             silent: None,
         };
+        if gateway.config.server.inherited.is_empty() {
+            gateway.accept_inherited();
+        }
         gateway.follow(api);
         Ok(gateway)
     }
@@ -163,15 +162,15 @@ impl Gateway {
                     files_checked.as_mut().reset(Instant::now() + pause);
                 }
                 _ = or_never(stats.as_mut().map(Interval::tick)) => self.emit_stats(),
-                () = &mut bus_started, if !self.accepts_inherited => self.accept_inherited(),
+                () = &mut bus_started, if !self.components.workers.mode().accepts_inherited => self.accept_inherited(),
                 () = refusals.due() => {
                     let lines = refusals.lines(&self.components.workers.counters(), Instant::now());
                     lines.iter().for_each(|line| warning(format_args!("{line}")));
-                    self.tell();
+                    self.report_readiness();
                 }
                 () = self.components.bus_changed.notified() => {
                     self.is_bus_connected = Some(self.components.bus.publisher().is_connected());
-                    self.tell();
+                    self.report_readiness();
                 }
                 news = self.files.news() => match news {
                     FileNews::Api(api) => self.follow(api),
@@ -201,6 +200,7 @@ impl Gateway {
 
     /// Opens and closes the listeners by what the settings make of the API, and tells so.
     fn follow(&mut self, api: Api) {
+        debug_assert!(self.api != api, "only what is new is sent");
         let before = std::mem::replace(&mut self.api, api);
         match (&self.api, &before) {
             (Api::Open(opened), _) => {
@@ -218,7 +218,7 @@ impl Gateway {
             }
             _ => {}
         }
-        self.tell();
+        self.report_readiness();
         match &self.api {
             Api::Open(_) => {}
             Api::Closed { failure, .. } => warning(format_args!("not listening: {failure}; it is tried again")),
@@ -232,13 +232,13 @@ impl Gateway {
     }
 
     /// Tells the parent what it does not know yet of whether messages are taken.
-    fn tell(&mut self) {
+    fn report_readiness(&mut self) {
         let lost = self.lost();
-        while let Some(told) = self.told.next(lost.as_ref().unwrap_or(&self.api), self.is_bus_connected) {
-            told.event().iter().for_each(|event| (self.emit)(event));
-            self.told = told;
+        while let Some(next) = self.readiness.next(lost.as_ref().unwrap_or(&self.api), self.is_bus_connected) {
+            next.event().iter().for_each(|event| (self.emit)(event));
+            self.readiness = next;
         }
-        if self.told == Told::Ready && self.components.bus.publisher().reaches_all() {
+        if self.readiness == Readiness::Ready && self.components.bus.publisher().reaches_all() {
             self.accept_inherited();
         }
     }
@@ -256,8 +256,8 @@ impl Gateway {
         Some(Api::Closed { failure: Failure::configuration(reason), may_pass: false })
     }
 
-    fn accept_inherited(&mut self) {
-        if !std::mem::replace(&mut self.accepts_inherited, true) {
+    fn accept_inherited(&self) {
+        if !self.components.workers.mode().accepts_inherited {
             self.components.workers.change(|mode| mode.accepts_inherited = true);
         }
     }
@@ -285,7 +285,7 @@ impl Gateway {
 
     /// Closes the listeners, answers what is in flight, and hands accepted messages to the bus. Returns the last event.
     async fn stop(self, signals: &mut Signals) -> Event<'static> {
-        if self.told == Told::Ready {
+        if self.readiness == Readiness::Ready {
             (self.emit)(&Event::NotReady { reason: "the gateway stops" });
         }
         // Nothing is opened any more. Who connects later would wait in a backlog that nobody looks at again.

@@ -19,10 +19,9 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use socket2::{SockFilter, SockRef, Type};
 
+use crate::sys::listener::{UnixListener, listen_at};
 use crate::sys::log::log;
 use crate::sys::process::inherited_descriptor;
-use crate::sys::tcp_listener;
-use crate::sys::unix_listener::UnixListener;
 
 /// Connections that wait to be accepted. The kernel reduces the number to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -159,7 +158,7 @@ impl Listening {
         let mut absent = None;
         for &address in addresses {
             // Each address family has a listener of its own.
-            match tcp_listener::open(address, false, BACKLOG, |_| Ok(())).map(TcpListener::from) {
+            match listen_at(address, false, BACKLOG, |_| Ok(())).map(TcpListener::from) {
                 Ok(socket) => {
                     let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
                     self.sockets.push(ListeningSocket::own(socket, bound));

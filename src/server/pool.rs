@@ -21,7 +21,7 @@ use crate::server::worker;
 use crate::sync::budget::Budget;
 use crate::sys::Io;
 use crate::sys::log::log;
-use crate::sys::timed_join::on_thread;
+use crate::sys::on_thread;
 use crate::terms::limits::Timeouts;
 
 /// Why the workers did not start.
@@ -111,6 +111,11 @@ impl WorkerPool {
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { "epoll" } else { "uring" };
         Ok(Self { io, refused: shared.refused, counters, mode })
+    }
+
+    /// Returns what the workers are to do. Nobody may change it while this is held.
+    pub(crate) fn mode(&self) -> watch::Ref<'_, Mode> {
+        self.mode.borrow()
     }
 
     /// Changes what the workers are to do. A token counts, or counts no more, from when this returns.

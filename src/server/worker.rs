@@ -20,9 +20,9 @@ use crate::server::connection::{self, ConnectionHandle};
 use crate::server::listener::{ACCEPT_PAUSE, ListeningSocket};
 use crate::server::shared::{Mode, Opened, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
+use crate::sys::listener::is_of_connection;
 use crate::sys::log::{LineLimit, warning};
 use crate::sys::or_never;
-use crate::sys::retry::is_of_connection;
 use crate::tls::session::Acceptor;
 
 /// How long connections that are cut off are still read: unread input resets them, and may destroy their last answers.

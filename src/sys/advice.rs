@@ -2,6 +2,7 @@
 
 use std::env::{home_dir, var_os};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
@@ -10,7 +11,6 @@ use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use super::log::date_time;
-use super::terminal::path_option;
 
 /// What the system has refused.
 pub(crate) enum Refused<'p> {
@@ -64,4 +64,13 @@ fn of_owner(path: &Path) -> Option<String> {
         }
         owner => format!("{} belongs to user number {owner}, who may permit it; or name another place", path.display()),
     })
+}
+
+/// Returns an option with its path, as a shell reads them in any directory; bash, zsh and ksh where it is not UTF-8.
+pub(crate) fn path_option(name: &str, path: &Path) -> String {
+    let path = absolute(path).unwrap_or_else(|_| path.into());
+    match path.to_str() {
+        Some(path) => format!(" {name} '{}'", path.replace('\'', r"'\''")),
+        None => format!(" {name} $'{}'", path.as_os_str().as_bytes().escape_ascii()),
+    }
 }

@@ -138,15 +138,14 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
     }
     let file = open_unfollowed(OpenOptions::new().write(true), path)?;
     let opened = file.metadata()?;
-    if !metadata.is_some_and(|metadata| is_same_file(&opened, metadata)) || !is_as_read(path, read) {
+    let Some((_, before)) = read.filter(|(it, _)| is_same_file(&opened, it) && is_as_read(path, read)) else {
         return Err(changed());
-    }
+    };
     let write = |content: &[u8]| {
         file.write_all_at(content, 0)?;
         file.set_len(content.len() as u64)?;
         file.sync_all()
     };
-    let before = read.map(|(_, before)| before.as_slice()).unwrap_or_default();
     // Where the disk is full, the old content still has its place.
     write(content).inspect_err(|_| drop(write(before)))
 }

@@ -17,7 +17,7 @@ use std::{fs, io};
 
 use rustix::net::netdevice;
 
-use super::timed_join::on_joined_thread;
+use super::on_joined_thread;
 
 /// The longest wait for the addresses of a name without which the program cannot go on.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use time::OffsetDateTime;
 
-use super::terminal::is_unseen;
 use super::writer::{StreamWriter, WaitingBounds};
 
 /// All lines are on one subject: a person who looks at the log after a long time wants the last ones. A thousand lines
@@ -35,7 +34,7 @@ pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct LineLimit<T> {
     last: Option<T>,
-    /// The lines since then that did not pass.
+    /// How many lines have come since then, none of which passed.
     withheld: u64,
 }
 
@@ -48,14 +47,40 @@ impl<T: Copy + PartialOrd + Add<Duration, Output = T>> LineLimit<T> {
         self.count(now).is_some()
     }
 
-    /// Returns for how many lines this one stands if it passes: itself, and those that did not pass before it.
+    /// Returns for how many lines this one stands if it passes: itself, and those that were withheld before it.
     pub(crate) fn count(&mut self, now: T) -> Option<u64> {
-        if self.last.is_some_and(|last| now < last + LOG_PAUSE) {
-            self.withheld += 1;
+        self.add(1, now)
+    }
+
+    /// Adds so many lines. If one may pass, returns for how many it stands: these, and those that were withheld.
+    pub(crate) fn add(&mut self, more: u64, now: T) -> Option<u64> {
+        self.withheld += more;
+        if self.withheld == 0 || self.last.is_some_and(|last| now < last + LOG_PAUSE) {
             return None;
         }
         self.last = Some(now);
-        Some(1 + mem::take(&mut self.withheld))
+        Some(mem::take(&mut self.withheld))
+    }
+
+    /// Returns when a line may pass for those that are withheld, if there are any.
+    pub(crate) fn due(&self) -> Option<T> {
+        self.last.filter(|_| self.withheld > 0).map(|last| last + LOG_PAUSE)
+    }
+}
+
+/// The warnings that hold of one thing. Each is logged when it begins to hold.
+#[derive(Debug, Default)]
+pub(crate) struct StandingWarnings(Vec<String>);
+
+impl StandingWarnings {
+    pub(crate) fn contain(&self, warning: &String) -> bool {
+        self.0.contains(warning)
+    }
+
+    /// Logs those that did not hold before, and forgets those that hold no more.
+    pub(crate) fn replace(&mut self, now: Vec<String>) {
+        now.iter().filter(|text| !self.contain(text)).for_each(|text| warning(format_args!("{text}")));
+        self.0 = now;
     }
 }
 
@@ -129,6 +154,17 @@ fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
+/// Returns whether a terminal or a reader of lines may take `c` for something else than a part of the text, or shows
+/// nothing of it: what the standard library escapes, such as controls, formats and the ends of lines, but no space.
+pub(crate) fn is_unseen(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    let is_space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    // A mark that joins the character before it is escaped where there is none.
+    !is_space && format!("x{c}").escape_debug().nth(2).is_some()
+}
+
 /// Returns the time in UTC to the millisecond, as RFC 3339 §5.6 has it.
 fn rfc3339(time: SystemTime) -> String {
     let millisecond = OffsetDateTime::from(time).millisecond();
@@ -143,6 +179,8 @@ pub(crate) fn date_time(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::sys::writer::WaitingLines;
 
@@ -162,6 +200,22 @@ mod tests {
             [(0, Some(1)), (1, None), (59, None), (60, Some(3)), (119, None), (120, Some(2)), (180, Some(1))]
         {
             assert_eq!(limit.count(Duration::from_secs(s)), count, "{s}");
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_is_due_after_the_pause() {
+        let mut limit = LineLimit::new();
+        for (s, more, count, due) in [
+            (0, 0, None, None),
+            (1, 5, Some(5), None),
+            (2, 3, None, Some(61)),
+            (3, 4, None, Some(61)),
+            (61, 0, Some(7), None),
+            (130, 0, None, None),
+        ] {
+            assert_eq!(limit.add(more, Duration::from_secs(s)), count, "{s}");
+            assert_eq!(limit.due(), due.map(Duration::from_secs), "{s}");
         }
     }
 
@@ -209,5 +263,22 @@ mod tests {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
         assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
         assert_eq!(date_time(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00");
+    }
+
+    /// Python's table of Unicode is an independent one. Its version may be another one, so it answers for the characters
+    /// that it knows. Those of private use (Co) may be seen or not.
+    #[test]
+    fn what_is_not_seen_are_controls_formats_and_ends_of_lines() {
+        let script = "import sys, unicodedata\n\
+             category = lambda code: unicodedata.category(chr(code))\n\
+             print(*(f'{code:x} {category(code)}' for code in range(0x110000) if category(code) not in ('Cs', 'Cn', 'Co')), sep='\\n')";
+        let output = Command::new("python3").args(["-c", script]).output().unwrap();
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(table.lines().count() > 100_000, "{}", String::from_utf8_lossy(&output.stderr));
+        for line in table.lines() {
+            let (code, category) = line.split_once(' ').unwrap();
+            let c = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
+            assert_eq!(is_unseen(c), matches!(category, "Cc" | "Cf" | "Zl" | "Zp"), "U+{code} {category}");
+        }
     }
 }

@@ -1,25 +1,24 @@
 //! The operating system: the log, files that change, hosts, Unix sockets, and the process itself.
 
 use std::future::pending;
-use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, channel};
+use std::{io, thread};
 
 use argh::FromArgValue;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 pub(crate) mod advice;
 pub(crate) mod draft;
 pub(crate) mod host;
+pub(crate) mod listener;
 pub mod log;
 pub mod process;
 pub(crate) mod retry;
 pub(crate) mod secret_file;
-pub(crate) mod tcp_listener;
-pub(crate) mod terminal;
-pub(crate) mod timed_join;
-pub(crate) mod unix_listener;
 pub mod watch;
 pub mod writer;
 
@@ -32,6 +31,27 @@ pub(crate) fn event_loop() -> io::Result<Runtime> {
 pub(crate) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     let Some(future) = future else { return pending().await };
     future.await
+}
+
+/// Runs `body` on a thread of its own. Who waits for the result until a deadline, or not at all, leaves the thread behind:
+/// a file system, a name server or a call of libzmq may hold it up.
+pub(crate) fn on_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<oneshot::Receiver<T>> {
+    let (sender, result) = oneshot::channel();
+    thread::Builder::new().name(name.into()).spawn(move || drop(sender.send(body())))?;
+    Ok(result)
+}
+
+/// Does the same for a caller that is no task of an event loop.
+pub(crate) fn on_joined_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
+    let (sender, result) = channel();
+    thread::Builder::new().name(name.into()).spawn(move || drop(sender.send(body())))?;
+    Ok(result)
 }
 
 /// Registers a descriptor with the reactor of tokio's runtime that this is called in.
@@ -49,4 +69,37 @@ pub enum Io {
     Uring,
     /// epoll.
     Epoll,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::RecvTimeoutError;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const A_WHILE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn the_join_ends_with_the_thread() {
+        let thread = on_joined_thread("ends", || 1).unwrap();
+        assert_eq!(thread.recv_timeout(A_WHILE), Ok(1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_panics() {
+        let thread = on_joined_thread::<()>("panics", || panic!("as the test asks for")).unwrap();
+        let asked = Instant::now();
+        assert_eq!(thread.recv_timeout(A_WHILE), Err(RecvTimeoutError::Disconnected));
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    }
+
+    #[test]
+    fn a_thread_that_never_ends_is_left_behind() {
+        let (_never, wait) = channel::<()>();
+        let thread = on_joined_thread("never ends", move || assert!(wait.recv().is_err())).unwrap();
+        let asked = Instant::now();
+        assert_eq!(thread.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    }
 }

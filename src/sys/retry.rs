@@ -16,25 +16,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before the next attempt.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
-/// Returns whether accept(2) fails with this error of a connection alone, so that the next one may be accepted at once.
-/// With any other error the same connection may fail again and again.
-pub(crate) fn is_of_connection(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::CONNABORTED
-            | Errno::HOSTDOWN
-            | Errno::HOSTUNREACH
-            | Errno::INTR
-            | Errno::NETDOWN
-            | Errno::NETUNREACH
-            | Errno::NONET
-            | Errno::NOPROTOOPT
-            | Errno::OPNOTSUPP
-            | Errno::PROTO
-            | Errno::TIMEDOUT
-    )
-}
-
 /// Calls `attempt` until it succeeds, fails for a reason that `is_temporary` does not accept, or has failed once
 /// `patience` has passed. Returns the last result.
 pub(crate) fn retry_until<T, E>(
@@ -65,16 +46,6 @@ pub(crate) fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_process_lacks_is_no_error_of_a_connection() {
-        for error in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::STALE, Errno::IO, Errno::AGAIN] {
-            assert!(!is_of_connection(error), "{error}");
-        }
-        for error in [Errno::CONNABORTED, Errno::INTR, Errno::PROTO, Errno::HOSTUNREACH, Errno::TIMEDOUT] {
-            assert!(is_of_connection(error), "{error}");
-        }
-    }
 
     #[test]
     fn only_a_temporary_failure_is_tried_again_and_only_until_the_deadline() {

@@ -48,7 +48,7 @@ pub(super) fn issue(names: &[CertificateName], now: SystemTime) -> Result<Issued
 }
 
 fn params(common_name: &str, names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
-    // The clocks of clients may be slow.
+    // The clocks of clients may be slow. Where that of the gateway is before 1970, the certificate begins then.
     let begin = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(DAY);
     let begin = begin.try_into().ok().and_then(|since_epoch| OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch));
     let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;

@@ -92,7 +92,7 @@ fn the_ring_and_unsafe_code_stand_in_few_files() {
 fn what_a_file_may_hold_up_stands_in_few_files() {
     let touches = "std::fs rustix::fs flock(";
     let may_touch = "sys/advice.rs sys/draft.rs sys/host.rs sys/process.rs sys/retry.rs sys/secret_file.rs \
-                     sys/unix_listener.rs sys/watch.rs settings/file.rs tls/source.rs commands/";
+                     sys/listener.rs sys/watch.rs settings/file.rs tls/source.rs commands/";
     let asks = "settings::read secret_file sys::watch UnixListener::open Listening::bind source.load";
     let may_ask = "gateway/certificates.rs gateway/files.rs gateway/follower.rs gateway/watched_settings.rs";
     for source in sources() {

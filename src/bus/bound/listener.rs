@@ -17,9 +17,7 @@ use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::liveness::keepalive;
 use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::host;
-use crate::sys::retry::is_of_connection;
-use crate::sys::tcp_listener;
-use crate::sys::unix_listener::UnixListener;
+use crate::sys::listener::{UnixListener, is_of_connection, listen_at};
 use crate::zmtp::SocketRole;
 
 /// All peers may come back at once, and over TCP, one that finds no room waits for a second and more.
@@ -141,7 +139,7 @@ fn tcp_endpoint(address: SocketAddr) -> String {
 }
 
 fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
-    tcp_listener::open(host::resolve(host_and_port, is_ipv6)?, true, BACKLOG, |socket: &Socket| {
+    listen_at(host::resolve(host_and_port, is_ipv6)?, true, BACKLOG, |socket: &Socket| {
         socket.set_tcp_keepalive(&keepalive())?;
         socket.set_tcp_notsent_lowat(UNSENT_BYTES)
     })

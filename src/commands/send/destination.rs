@@ -25,9 +25,8 @@ use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 use crate::settings::{self, Access, DisabledReason};
-use crate::sys::advice::{Refused, advice, of_clock};
+use crate::sys::advice::{Refused, advice, of_clock, path_option};
 use crate::sys::retry::{PAUSE, retry_until};
-use crate::sys::terminal::path_option;
 use crate::tls::source::CertificateSource;
 
 /// The most that one address gets to accept the connection.

@@ -137,3 +137,13 @@ fn who_has_connected_before_the_file_is_removed_is_accepted() {
     assert!(UnixStream::connect(&path).is_err());
     rustix::net::accept(&socket).unwrap();
 }
+
+#[test]
+fn what_the_process_lacks_is_no_error_of_a_connection() {
+    for error in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::STALE, Errno::IO, Errno::AGAIN] {
+        assert!(!is_of_connection(error), "{error}");
+    }
+    for error in [Errno::CONNABORTED, Errno::INTR, Errno::PROTO, Errno::HOSTUNREACH, Errno::TIMEDOUT] {
+        assert!(is_of_connection(error), "{error}");
+    }
+}

@@ -1,9 +1,10 @@
-//! Listening Unix sockets that take nothing away from anybody, and leave nothing behind.
+//! Listening sockets that take nothing away from anybody, and leave nothing behind.
 //!
 //! `bind(2)` fails at a path where a file is, also where a killed process has left its socket. To unlink whatever is
 //! there would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unlink};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::advice::{Refused, advised};
 use super::retry::{PAUSE, lock_directory, retry_until};
@@ -24,6 +26,48 @@ const PATH_BYTES: usize = 107;
 
 /// Only the owner can connect.
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Returns whether accept(2) fails with this error of a connection alone, so that the next one may be accepted at once.
+/// With any other error the same connection may fail again and again.
+pub(crate) fn is_of_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::INTR
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NONET
+            | Errno::NOPROTOOPT
+            | Errno::OPNOTSUPP
+            | Errno::PROTO
+            | Errno::TIMEDOUT
+    )
+}
+
+/// Listens at an address, non-blocking; with `takes_ipv4`, one that means every address of IPv6 means every one of IPv4
+/// too. Accepted sockets inherit the options, and those that `set` sets. It binds without `SO_REUSEPORT`, with which a
+/// second process could take half of the connections unnoticed.
+pub(crate) fn listen_at(
+    address: SocketAddr,
+    takes_ipv4: bool,
+    backlog: i32,
+    set: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!takes_ipv4)?;
+    }
+    // Answers are written whole, and messages together where there are several: to wait for more would only delay them.
+    socket.set_tcp_nodelay(true)?;
+    set(&socket)?;
+    socket.bind(&address.into()).map_err(|error| advised(error, Refused::Port(address.port())))?;
+    socket.listen(backlog)?;
+    Ok(socket)
+}
 
 /// A listening, non-blocking Unix socket. On drop its file is removed, unless another file has taken the place of it.
 /// Who has connected before is still accepted by a second descriptor of the socket.
@@ -143,9 +187,9 @@ fn give_to_owner(path: &Path) -> io::Result<()> {
 
 /// Removes the socket at `path` if nobody listens on it, now or within `patience`.
 fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io::Result<()> {
-    let is_unheard = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    match retry_until(patience, PAUSE, || find_removed(path, address), is_unheard) {
-        Err(error) if is_unheard(&error) => Ok(unlink(path)?),
+    let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    match retry_until(patience, PAUSE, || find_removed(path, address), is_refused) {
+        Err(error) if is_refused(&error) => Ok(unlink(path)?),
         found => found,
     }
 }
