@@ -13,7 +13,7 @@ use crate::message::topics::nearest;
 use crate::server::counters::{Closed, WorkerCounters};
 use crate::server::shared::TopicSink;
 use crate::sync::counting::Counted;
-use crate::sys::log::{LOG_PAUSE, log};
+use crate::sys::log::{LOG_PAUSE, LineLimit, log};
 use crate::sys::or_never;
 use crate::terms::noted_topics::{NotedTopics, shown_topic};
 use crate::tls::session::HandshakeFailure;
@@ -41,17 +41,16 @@ enum Refusal {
 
 struct LoggedKind {
     refusal: Refusal,
-    /// The refusals that the log has told of.
-    logged: u64,
-    /// When the next line may follow; `None` if there was none in the last [`LOG_PAUSE`].
-    next_at: Option<Instant>,
+    /// The refusals that `lines` has been given.
+    counted: u64,
+    lines: LineLimit<Instant>,
 }
 
 impl Refusals {
     pub(super) fn new(refused: Arc<Notify>, trust_anchor: Option<PathBuf>) -> Self {
         let handshakes = HandshakeFailure::ALL.iter().copied().map(Refusal::Handshake);
         let kinds = [Refusal::Unauthorized, Refusal::GaveWay].into_iter().chain(handshakes);
-        let kinds = kinds.map(|refusal| LoggedKind { refusal, logged: 0, next_at: None }).collect();
+        let kinds = kinds.map(|refusal| LoggedKind { refusal, counted: 0, lines: LineLimit::new() }).collect();
         Self { refused, kinds, look_at: Instant::now(), trust_anchor }
     }
 
@@ -60,7 +59,7 @@ impl Refusals {
         sleep_until(self.look_at).await;
         tokio::select! {
             () = self.refused.notified() => {}
-            () = or_never(self.kinds.iter().filter_map(|kind| kind.next_at).min().map(sleep_until)) => {}
+            () = or_never(self.kinds.iter().filter_map(|kind| kind.lines.due()).min().map(sleep_until)) => {}
         }
     }
 
@@ -75,9 +74,6 @@ impl Refusals {
 impl LoggedKind {
     /// Returns the line about the refusals that no line has told of, if one is due.
     fn line(&mut self, counters: &WorkerCounters, now: Instant, trust_anchor: Option<&Path>) -> Option<String> {
-        if self.next_at.is_some_and(|at| now < at) {
-            return None;
-        }
         let (refusals, one, several, hint) = match self.refusal {
             Refusal::Unauthorized => (
                 counters.http.answers.of(Status::Unauthorized),
@@ -98,21 +94,20 @@ impl LoggedKind {
                 reason.text(),
             ),
         };
-        let count = refusals.get().saturating_sub(self.logged);
-        self.logged = refusals.get();
-        let is_first = self.next_at.is_none();
-        self.next_at = (count > 0).then(|| now + LOG_PAUSE);
-        let mut line = match (count, is_first) {
-            // The notice of a refusal that was logged before may come late.
-            (0, _) => return None,
-            (1, true) => one.to_owned(),
-            (_, true) => format!("{count} {several}"),
-            (_, false) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
+        debug_assert!(refusals.get() >= self.counted, "a counter only grows");
+        let more = refusals.get().saturating_sub(self.counted);
+        self.counted += more;
+        let follows_another = self.lines.due().is_some();
+        let mut line = match (self.lines.add(more, now)?, follows_another) {
+            (1, _) => one.to_owned(),
+            (count, false) => format!("{count} {several}"),
+            (count, true) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
         };
         if !hint.is_empty() {
             line = line + ": " + hint;
         }
-        if let Refusal::Handshake(HandshakeFailure::UnknownAuthority | HandshakeFailure::Closed) = self.refusal
+        if let Refusal::Handshake(HandshakeFailure::UnknownAuthority | HandshakeFailure::ClosedAtCertificate) =
+            self.refusal
             && let Some(file) = trust_anchor
         {
             line = format!("{line}; give it {}, or to a browser gateway-ca.pem beside that", file.display());
@@ -140,8 +135,8 @@ pub(super) fn log_unknown_topics() -> TopicSink {
 }
 
 fn topic_line(topic: &str) -> String {
-    let near = nearest(topic).map(|near| format!("; the nearest known topic is \"{near}\""));
-    format!("the topic \"{}\" is not known{}", shown_topic(topic), near.unwrap_or_default())
+    let near = nearest(topic).map_or_else(String::new, |near| format!("; the nearest known topic is \"{near}\""));
+    format!("the topic \"{}\" is not known{near}", shown_topic(topic))
 }
 
 #[cfg(test)]
@@ -191,7 +186,12 @@ mod tests {
             ),
             // A notice came late.
             (5, 1_150_001, &[distrust, (HandshakeFailure::TimedOut, 3)], &[]),
-            (6, 1_150_003, &[distrust], &["2 requests without the right token were answered 401"]),
+            (
+                6,
+                1_150_003,
+                &[distrust, (HandshakeFailure::TimedOut, 3)],
+                &["2 requests without the right token were answered 401"],
+            ),
         ] {
             let now = start + half_minutes * LOG_PAUSE / 2;
             assert_eq!(

@@ -7,11 +7,10 @@ use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::admission::token_bytes;
 use crate::settings::{self, Access, EMPTY_FOR, FileVersion, SettingsReading};
-use crate::sys::log::warning;
+use crate::sys::log::{StandingWarnings, warning};
 use crate::sys::secret_file::exposures;
 use crate::terms::token::Token;
 
-#[derive(Default)]
 pub(super) struct WatchedSettings {
     /// `None` for a token that was not read from a file.
     pub(super) path: Option<PathBuf>,
@@ -21,12 +20,11 @@ pub(super) struct WatchedSettings {
     version: Option<FileVersion>,
     /// The last settings that could be understood; `None` if there were none so far.
     in_force: Option<Access>,
-    /// What the file said when it was read last, or why that was rejected; `None` if it was not read yet.
-    last: Option<Result<Access, String>>,
+    /// Why the file, when it was read last, changed nothing of this; `None` if it could be understood, or was not read.
+    fault: Option<String>,
     /// Since when the file was seen to be empty alone, until that counts.
     empty_since: Option<Instant>,
-    /// The lines that the log has about the settings in force.
-    warnings: Vec<String>,
+    warnings: StandingWarnings,
 }
 
 impl WatchedSettings {
@@ -36,16 +34,17 @@ impl WatchedSettings {
             TokenSource::Fixed(token) => (None, Some(Access::Open(token))),
             TokenSource::SettingsFile(path) => (Some(path), None),
         };
-        Self { path, in_force, token_bytes: token_bytes(head_bytes), ..Self::default() }
+        let (token_bytes, version, fault, empty_since) = (token_bytes(head_bytes), None, None, None);
+        Self { path, token_bytes, version, in_force, fault, empty_since, warnings: StandingWarnings::default() }
     }
 
     /// Returns the token for which the API is open, or the reason why it is switched off.
     pub(super) fn token(&self) -> Result<&Token, String> {
-        match (&self.in_force, &self.path, &self.last) {
+        match (&self.in_force, &self.path, &self.fault) {
             (Some(Access::Open(token)), ..) => Ok(token),
             (Some(Access::Disabled(reason)), Some(path), _) => Err(reason.describe(path)),
-            (_, _, Some(Err(reason))) => Err(reason.clone()),
-            _ => Err(String::new()),
+            (_, _, Some(fault)) => Err(fault.clone()),
+            _ => Err("the settings were not read yet".into()),
         }
     }
 
@@ -62,23 +61,28 @@ impl WatchedSettings {
             return None;
         }
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
-        let before = self.last.replace(access.clone());
-        let is_new = before.as_ref() != Some(&access);
-        let is_told = is_new || is_new_version || forced;
-        let change = match access {
+        let is_first = self.in_force.is_none() && self.fault.is_none();
+        let (change, is_new) = match access {
             Ok(access) => {
+                let is_new = self.fault.take().is_some() || self.in_force.as_ref() != Some(&access);
                 self.in_force = Some(access);
                 self.warn(is_new);
-                if is_new { SettingsChange::Reloaded } else { SettingsChange::Unchanged }
+                (if is_new { SettingsChange::Reloaded } else { SettingsChange::Unchanged }, is_new)
             }
             Err(reason) => {
-                if is_told && self.in_force.is_some() {
-                    warning(format_args!("{reason}; the last good settings stay in force"));
-                }
-                SettingsChange::Rejected { reason }
+                let is_new = self.fault.replace(reason.clone()).as_ref() != Some(&reason);
+                (SettingsChange::Rejected { reason }, is_new)
             }
         };
-        (is_told && before.is_some()).then_some(change)
+        debug_assert!(self.fault.is_some() || self.in_force.is_some(), "a file that was read says something");
+        let is_reported = is_new || is_new_version || forced;
+        if is_reported
+            && self.in_force.is_some()
+            && let SettingsChange::Rejected { reason } = &change
+        {
+            warning(format_args!("{reason}; the last good settings stay in force"));
+        }
+        (is_reported && !is_first).then_some(change)
     }
 
     /// Returns after which time a file that is empty counts, if it does not yet.
@@ -95,10 +99,10 @@ impl WatchedSettings {
             let flaws = token.flaws(self.token_bytes);
             warnings.extend(flaws.iter().map(|flaw| format!("{}: {flaw}", path.display())));
         }
-        for text in warnings.iter().filter(|text| are_new || !self.warnings.contains(text)) {
-            warning(format_args!("{text}"));
+        if are_new {
+            self.warnings = StandingWarnings::default();
         }
-        self.warnings = warnings;
+        self.warnings.replace(warnings);
     }
 
     /// Returns the file in which a command can switch the API on, if its settings could be understood once.
