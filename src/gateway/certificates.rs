@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use rustls::sign::CertifiedKey;
+
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::sys::log::{date_time, log, warning};
-use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate};
+use crate::sys::log::{StandingWarnings, date_time, log, warning};
+use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate, not_after};
 use crate::tls::session::Acceptor;
 use crate::tls::source::{CertificateSource, Occasion};
 
@@ -16,9 +18,7 @@ pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
     pub(super) acceptor: Arc<Acceptor>,
-    not_after: Option<SystemTime>,
-    /// What was warned of at the last load.
-    warnings: Vec<String>,
+    warnings: StandingWarnings,
 }
 
 impl WatchedCertificate {
@@ -35,8 +35,7 @@ impl WatchedCertificate {
             source,
             emit: Arc::clone(emit),
             acceptor: Arc::new(Acceptor::new(Arc::clone(&loaded.identity)).map_err(Failure::configuration)?),
-            not_after: loaded.not_after,
-            warnings: Vec::new(),
+            warnings: StandingWarnings::default(),
         };
         if let Some(made) = &loaded.made {
             certificate.report(state_of(made), None);
@@ -48,10 +47,11 @@ impl WatchedCertificate {
     /// Loads the certificate again. If it cannot be used, the one in force stays.
     pub(super) fn reload(&mut self) {
         let now = SystemTime::now();
-        let has_expired = |not_after: Option<SystemTime>| not_after.is_some_and(|end| end < now);
+        let has_expired = |identity: &CertifiedKey| not_after(identity).is_some_and(|end| end < now);
         let [path, _key] = self.source.files();
-        let loaded = match self.source.load(now, Occasion::Run(Some(&self.acceptor.identity()))) {
-            Ok(loaded) if has_expired(loaded.not_after) && !has_expired(self.not_after) => {
+        let served = self.acceptor.identity();
+        let loaded = match self.source.load(now, Occasion::Run(Some(&served))) {
+            Ok(loaded) if has_expired(&loaded.identity) && !has_expired(&served) => {
                 let expired = CertificateError::of_content(&path, "the certificate has expired");
                 return self.warn(Vec::new(), Some(&expired));
             }
@@ -62,7 +62,6 @@ impl WatchedCertificate {
         match self.acceptor.replace(loaded.identity) {
             Ok(true) => {
                 log(format_args!("new connections get the new certificate"));
-                self.not_after = loaded.not_after;
                 self.report(loaded.made.as_ref().map_or(CertificateState::Replaced, state_of), None);
             }
             Ok(false) => {}
@@ -74,31 +73,28 @@ impl WatchedCertificate {
     fn tell(&mut self, loaded: &LoadedCertificate) {
         if let Some(made) = &loaded.made {
             let [certificate, _key] = self.source.files();
-            let since = made.reason.as_ref().map(|reason| format!(", since {reason}")).unwrap_or_default();
+            let since = made.reason.as_ref().map_or_else(String::new, |reason| format!(", since {reason}"));
             log(format_args!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display()));
         }
         self.warn(loaded.warnings.clone(), loaded.not_renewed.as_ref());
     }
 
-    /// Logs what was not said at the last load, and reports the fault of a certificate that is not served, if it is new.
+    /// Logs what did not hold at the last load, and reports the fault of a certificate that is not served, if it is new.
     fn warn(&mut self, mut warnings: Vec<String>, fault: Option<&CertificateError>) {
         if let Some(fault) = fault {
             let text = format!("{fault}; the certificate stays as it was");
-            if !self.warnings.contains(&text) {
+            if !self.warnings.contain(&text) {
                 self.report(CertificateState::Rejected, Some(fault));
             }
             warnings.push(text);
         }
-        for text in warnings.iter().filter(|text| !self.warnings.contains(text)) {
-            warning(format_args!("{text}"));
-        }
-        self.warnings = warnings;
+        self.warnings.replace(warnings);
     }
 
     fn report(&self, state: CertificateState, fault: Option<&CertificateError>) {
         let [certificate, _key] = self.source.files();
         let path = fault.map_or(&certificate, |fault| &fault.path).display().to_string();
-        let not_after = self.not_after.map(|time| date_time(time) + "Z");
+        let not_after = not_after(&self.acceptor.identity()).map(|time| date_time(time) + "Z");
         let reason = fault.map(|fault| fault.reason.as_str());
         (self.emit)(&Event::Certificate { state, path: &path, not_after: not_after.as_deref(), reason });
     }

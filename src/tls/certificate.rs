@@ -9,23 +9,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use httpdate::HttpDate;
+use rustls::client::verify_server_name;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
-use yasna::{ASN1Result, BERReader, BERReaderSeq, Tag};
+use yasna::{ASN1Result, BERReaderSeq};
 
 use crate::sys::advice::{Refused, advised, of_clock};
 use crate::sys::secret_file::{self, BYTE_ORDER_MARK, exposures};
-
-/// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
-const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
-
-/// The tags of `extensions` in a certificate, and of `dNSName` and `iPAddress` in a name of it (RFC 5280 §4.1, §4.2.1.6).
-const EXTENSIONS: u64 = 3;
-const DNS_NAME: u64 = 2;
-const IP_ADDRESS: u64 = 7;
 
 /// Bytes of a file of certificates or keys: a chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
@@ -67,8 +61,6 @@ impl fmt::Display for CertificateError {
 pub struct LoadedCertificate {
     /// The chain, with the gateway's own certificate first, and the private key of that certificate.
     pub identity: Arc<CertifiedKey>,
-    /// The last second at which it is valid, if that can be read.
-    pub not_after: Option<SystemTime>,
     /// The states of the files in which clients may refuse it, or other users may use its key, for a person.
     pub warnings: Vec<String>,
     /// Where it was made by this load.
@@ -113,9 +105,8 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
         }
         _ => in_certificate(MALFORMED),
     })?;
-    let validity = identity.cert.first().and_then(|leaf| Some(parse(leaf).ok()?.validity));
     let mut warnings = exposures(key, "the private key");
-    if let Some([from, end]) = validity {
+    if let Some([from, end]) = validity(&identity) {
         let path = certificate.display();
         // HTTP has no dates before 1970.
         let date = |time: SystemTime| HttpDate::from(time.max(SystemTime::UNIX_EPOCH));
@@ -127,8 +118,17 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
             warnings.push(format!("{path}: the certificate expired on {}", date(end)));
         }
     }
-    let (identity, not_after) = (Arc::new(identity), validity.map(|[_, end]| end));
-    Ok(LoadedCertificate { identity, not_after, warnings, made: None, not_renewed: None })
+    Ok(LoadedCertificate { identity: Arc::new(identity), warnings, made: None, not_renewed: None })
+}
+
+/// Returns the first and the last second at which the certificate is valid, if they can be read.
+pub(super) fn validity(identity: &CertifiedKey) -> Option<[SystemTime; 2]> {
+    read_validity(identity.cert.first()?).ok()
+}
+
+/// Returns the last second at which the certificate is valid, if that can be read.
+pub fn not_after(identity: &CertifiedKey) -> Option<SystemTime> {
+    validity(identity).map(|[_, end]| end)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
@@ -174,39 +174,21 @@ fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
     })
 }
 
-/// The part of a certificate that the gateway reads.
-pub(super) struct CertificateContent {
-    /// The first and the last second at which it is valid (RFC 5280 §4.1.2.5).
-    pub(super) validity: [SystemTime; 2],
-    /// Its names, without those that are for more than one computer.
-    pub(super) names: Vec<CertificateName>,
-}
-
-/// Reads a `Certificate` (RFC 5280 §4.1) of version 3, as rustls accepts no other.
-pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
+/// Reads the validity (RFC 5280 §4.1.2.5) in a `Certificate` of version 3, as rustls accepts no other.
+fn read_validity(der: &[u8]) -> ASN1Result<[SystemTime; 2]> {
     yasna::parse_der(der, |certificate| {
         certificate.read_sequence(|parts| {
-            let content = parts.next().read_sequence(read_body)?;
+            // Before it in the `TBSCertificate` are version, serial number, signature and issuer.
+            let validity = parts.next().read_sequence(|fields| {
+                skip(fields, 4)?;
+                let validity = fields.next().read_sequence(|ends| Ok([read_time(ends)?, read_time(ends)?]))?;
+                while fields.read_optional(|field| field.read_der())?.is_some() {}
+                Ok(validity)
+            })?;
             skip(parts, 2)?;
-            Ok(content)
+            Ok(validity)
         })
     })
-}
-
-/// Reads a `TBSCertificate`: version, serial number, signature, issuer, validity, and at its end the extensions.
-fn read_body(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<CertificateContent> {
-    skip(fields, 4)?;
-    let validity = fields.next().read_sequence(|ends| Ok([read_time(ends)?, read_time(ends)?]))?;
-    let mut names = Vec::new();
-    let mut field = |field: BERReader<'_, '_>| {
-        let tag = field.lookahead_tag()?;
-        if tag != Tag::context(EXTENSIONS) {
-            return field.read_der().map(drop);
-        }
-        field.read_tagged(tag, |list| list.read_sequence_of(|extension| read_extension(extension, &mut names)))
-    };
-    while fields.read_optional(&mut field)?.is_some() {}
-    Ok(CertificateContent { validity, names })
 }
 
 fn skip(elements: &mut BERReaderSeq<'_, '_>, count: usize) -> ASN1Result<()> {
@@ -221,44 +203,14 @@ fn read_time(ends: &mut BERReaderSeq<'_, '_>) -> ASN1Result<SystemTime> {
     })
 }
 
-/// Reads an `Extension`: identifier, whether it is critical, value.
-fn read_extension(extension: BERReader<'_, '_>, names: &mut Vec<CertificateName>) -> ASN1Result<()> {
-    extension.read_sequence(|parts| {
-        let identifier = parts.next().read_der()?;
-        parts.read_optional(|critical| critical.read_bool())?;
-        let value = parts.next().read_bytes()?;
-        if identifier == SUBJECT_ALT_NAME {
-            let found = yasna::parse_der(&value, |list| list.collect_sequence_of(read_name));
-            names.extend(found.unwrap_or_default().into_iter().flatten());
-        }
-        Ok(())
-    })
-}
-
-/// Reads a `GeneralName` (RFC 5280 §4.2.1.6).
-fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
-    let tag = name.lookahead_tag()?;
-    if tag == Tag::context(DNS_NAME) {
-        let text = name.read_tagged_implicit(tag, |text| text.read_ia5_string())?;
-        // Clients do not take an address from a `dNSName`.
-        return Ok(text.parse().ok().filter(|_| text.parse::<IpAddr>().is_err()));
-    }
-    if tag == Tag::context(IP_ADDRESS) {
-        let bytes = name.read_tagged_implicit(tag, |bytes| bytes.read_bytes())?;
-        let v4 = <[u8; 4]>::try_from(bytes.as_slice()).map(IpAddr::from);
-        let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes.as_slice()).map(IpAddr::from));
-        return Ok(address.ok().and_then(CertificateName::of_address));
-    }
-    name.read_der().map(|_| None)
-}
-
 /// One name or address of a computer in a URL: no wildcard, and no address that means any. It has one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateName(String);
 
 impl CertificateName {
-    fn of_address(address: IpAddr) -> Option<Self> {
-        (!address.is_unspecified()).then(|| Self(address.to_string()))
+    /// Returns whether clients that use the name accept a certificate for it.
+    pub(super) fn is_of(&self, certificate: &ParsedCertificate<'_>) -> bool {
+        ServerName::try_from(self.0.as_str()).is_ok_and(|name| verify_server_name(certificate, &name).is_ok())
     }
 }
 
@@ -267,7 +219,7 @@ impl FromStr for CertificateName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let name = match text.parse() {
-            Ok(address) => Self::of_address(address),
+            Ok(address) => Some(address).filter(|it: &IpAddr| !it.is_unspecified()).map(|it| Self(it.to_string())),
             // A client leaves out the dot at the end of a name before it compares the name (RFC 6066 §3).
             Err(_) if text.ends_with('.') => None,
             Err(_) => DnsName::try_from(text).ok().map(|_| Self(text.to_ascii_lowercase())),
@@ -287,6 +239,8 @@ impl fmt::Display for CertificateName {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
@@ -334,13 +288,35 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_certificate_are_found() {
-        let texts = ["pi.local", "*.example.org", "192.0.2.7", "2001:db8::1"];
+    fn a_name_is_found_in_the_certificate_that_has_it() {
+        let texts = ["pi.local", "my_pi", "*.example.org", "192.0.2.7", "2001:db8::1"];
         let params = CertificateParams::new(texts.map(str::to_owned)).unwrap();
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        let names: Vec<_> = parse(certificate.der()).unwrap().names.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["pi.local", "192.0.2.7", "2001:db8::1"]);
+        let parsed = ParsedCertificate::try_from(certificate.der()).unwrap();
+        for (name, is_of) in [
+            ("pi.local", true),
+            ("Pi.Local", true),
+            ("my_pi", true),
+            ("a.example.org", true),
+            ("192.0.2.7", true),
+            ("2001:db8::1", true),
+            ("example.org", false),
+            ("other.local", false),
+            ("192.0.2.8", false),
+        ] {
+            assert_eq!(name.parse::<CertificateName>().unwrap().is_of(&parsed), is_of, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_validity_is_read_of_a_whole_certificate_alone() {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        // Before 2050 a certificate has the one form of a time, and from then on the other one.
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 2), rcgen::date_time_ymd(2051, 3, 4));
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let since = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(read_validity(certificate.der()).unwrap(), [since(1_767_312_000), since(2_561_414_400)]);
         let cut = &certificate.der()[..certificate.der().len() - 1];
-        assert!([cut, b"", b"\x30\x00"].iter().all(|der| parse(der).is_err()));
+        assert!([cut, b"", b"\x30\x00"].iter().all(|der| read_validity(der).is_err()));
     }
 }

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
 use super::certificate::{
-    self, CertificateContent, CertificateError, CertificateName, LoadedCertificate, MALFORMED, MadeCertificate, parse,
+    self, CertificateError, CertificateName, LoadedCertificate, MALFORMED, MadeCertificate, validity,
 };
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
@@ -31,10 +32,6 @@ const CERTIFICATE_MODE: u32 = 0o644;
 
 /// Clients on this machine address the gateway by these names.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-
-/// The most names that a new pair takes over from the last one, if no more are wanted. A computer that gets another
-/// name each time it starts must not make the certificate grow without end.
-const KEPT_NAMES: usize = 32;
 
 /// 2026-01-01, since 1970. A clock before this is wrong, as that of a computer without a battery until the network tells
 /// the time: the program is newer.
@@ -80,9 +77,8 @@ impl CertificateSource {
     ///
     /// Makes a self-signed pair where both files are missing, and where the one that is served ends within 30 days. At
     /// a start, makes one also where the pair cannot be used (a file is missing or damaged, the key belongs to another
-    /// certificate), ends within 30 days, is not valid yet, or lacks one of `names` or of this machine's names. A new
-    /// pair has names of the last one too, so that two gateways with one directory do not replace each other's pair
-    /// again and again. The directory is made for the first pair alone: its owner may have moved it away for a while.
+    /// certificate), ends within 30 days, is not valid yet, or lacks one of `names` or of this machine's names. The
+    /// directory is made for the first pair alone: its owner may have moved it away for a while.
     pub fn load(&self, now: SystemTime, occasion: Occasion<'_>) -> Result<LoadedCertificate, CertificateError> {
         let (directory, names) = match self {
             Self::Files { certificate, key } => return certificate::load(certificate, key, now),
@@ -93,21 +89,22 @@ impl CertificateSource {
             made.map_err(CertificateError::unwritable(directory))?;
         }
         [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].iter().for_each(|file| remove_abandoned(&directory.join(file)));
-        let mut wanted = Vec::new();
-        add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()).chain(names.iter().cloned()));
+        let mut wanted = Vec::from_iter(OWN_NAMES.iter().filter_map(|name| name.parse().ok()));
+        for name in names {
+            if !wanted.contains(name) {
+                wanted.push(name.clone());
+            }
+        }
         if let Ok(Found::Usable(loaded)) = find(directory, &wanted, now, occasion) {
             return Ok(loaded);
         }
         // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
         let lock = lock_directory(directory);
         // Another gateway may have made a pair, or the other half of it, before the lock was free.
-        let (reason, last, kept) = match find(directory, &wanted, now, occasion)? {
+        let (reason, last) = match find(directory, &wanted, now, occasion)? {
             Found::Usable(loaded) => return Ok(loaded),
-            Found::Unusable { reason, last, names } => (reason, last, names),
+            Found::Unusable { reason, last } => (reason, last),
         };
-        let most = wanted.len() + wanted.len().max(KEPT_NAMES);
-        add_new(&mut wanted, kept);
-        wanted.truncate(most);
         match (make_pair(directory, &wanted, reason, now, occasion), last) {
             (Err(error), Some(mut last)) => {
                 let reason = format!("the certificate cannot be renewed: {error}");
@@ -156,14 +153,6 @@ fn pair_in(directory: &Path) -> [PathBuf; 2] {
     [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
 }
 
-fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = CertificateName>) {
-    for name in more {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-}
-
 enum Found {
     Usable(LoadedCertificate),
     Unusable {
@@ -171,7 +160,6 @@ enum Found {
         reason: Option<String>,
         /// The pair, if it is still valid.
         last: Option<LoadedCertificate>,
-        names: Vec<CertificateName>,
     },
 }
 
@@ -182,7 +170,7 @@ fn find(
     occasion: Occasion<'_>,
 ) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
-    let (mut loaded, CertificateContent { validity: [begin, end], names }) = match read(directory, now) {
+    let (mut loaded, [begin, end]) = match read(directory, now) {
         Ok(pair) => pair,
         Err(error) => {
             let is_missing = |path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
@@ -191,10 +179,12 @@ fn find(
                 return Err(error);
             }
             let reason = (!are_missing).then(|| error.to_string());
-            return Ok(Found::Unusable { reason, last: None, names: Vec::new() });
+            return Ok(Found::Unusable { reason, last: None });
         }
     };
-    let missing = wanted.iter().filter(|name| !names.contains(name));
+    let leaf = loaded.identity.end_entity_cert().and_then(ParsedCertificate::try_from);
+    let leaf = leaf.map_err(|_| CertificateError::of_content(&certificate, MALFORMED))?;
+    let missing = wanted.iter().filter(|name| !name.is_of(&leaf));
     let missing = missing.map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let renew_at = end.checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH);
     let is_early = now < begin;
@@ -218,7 +208,7 @@ fn find(
         }
         return Ok(Found::Usable(loaded));
     };
-    Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| now <= end), names })
+    Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| now <= end) })
 }
 
 /// Replaces no file before all of them are written, and then the key first, so that no person trusts a certificate that
@@ -254,12 +244,13 @@ fn make_pair(
     Ok(loaded)
 }
 
-fn read(directory: &Path, now: SystemTime) -> Result<(LoadedCertificate, CertificateContent), CertificateError> {
+/// Reads the pair, and the first and the last second at which it is valid.
+fn read(directory: &Path, now: SystemTime) -> Result<(LoadedCertificate, [SystemTime; 2]), CertificateError> {
     let [certificate, key] = pair_in(directory);
     let mut loaded = certificate::load(&certificate, &key, now)?;
     // A client that trusts the authority has it (RFC 8446 §4.4.2). Others may fail to parse it: mbedTLS refuses the
     // name constraints that authorities had before, even where it verifies nothing.
     Arc::make_mut(&mut loaded.identity).cert.truncate(1);
-    let content = loaded.identity.cert.first().and_then(|leaf| parse(leaf).ok());
-    Ok((loaded, content.ok_or_else(|| CertificateError::of_content(&certificate, MALFORMED))?))
+    let validity = validity(&loaded.identity).ok_or_else(|| CertificateError::of_content(&certificate, MALFORMED))?;
+    Ok((loaded, validity))
 }
