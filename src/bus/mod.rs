@@ -23,6 +23,7 @@ pub use crate::zmtp::SubscriberTotals;
 pub use bound::{HubCounters, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerCounters};
 pub use config::{BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, STALL_TIMEOUT};
 pub use endpoint::Endpoint;
+pub(crate) use ffi::unacknowledged_bytes;
 pub use inbox::{BusCounters, EndpointCounters, Publisher};
 pub use link::{LinkStatus, NotConnected};
 use poller::Poller;

@@ -126,7 +126,7 @@ pub(crate) fn run<S: Stream>(
         // gateway ends has not failed.
         let is_ended_here = handle.is_ending.get() || handle.is_asked_to_give_way.get();
         if task.stream.opening() == Opening::Handshake && !is_ended_here && !matches!(ran, Ok(Closing::Lingering)) {
-            task.stream.count_failed_handshake(HandshakeFailure::Closed);
+            task.stream.count_failed_handshake(task.stream.closed_handshake());
         }
         match ran {
             // The close of the socket ends both sides at once.

@@ -129,6 +129,17 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         self.worker.shared.refused.notify_one();
     }
 
+    /// Returns how a TLS handshake has failed that the client has ended.
+    pub(crate) fn closed_handshake(&self) -> HandshakeFailure {
+        match &self.tls {
+            // Whoever closes with bytes unread, as a program does that ends, resets the connection or acknowledges less.
+            Some(tls) if tls.has_sent_certificate() && self.has_ended && self.socket.is_acknowledged() => {
+                HandshakeFailure::ClosedAtCertificate
+            }
+            _ => HandshakeFailure::Closed,
+        }
+    }
+
     /// Writes what the socket takes, with what the client may wait for in TLS, and holds the rest for
     /// [`ClientStream::flush`]. Returns how many bytes there were.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<usize> {

@@ -12,7 +12,9 @@ use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, Error, PeerIncompatible, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite};
+use rustls::{
+    AlertDescription, Error, HandshakeKind, PeerIncompatible, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite,
+};
 
 use crate::sync::counting::enum_of_rows;
 
@@ -186,6 +188,11 @@ impl Session {
         self.connection.is_handshaking()
     }
 
+    /// Returns whether this side has answered with the certificate. A session that is resumed has none.
+    pub fn has_sent_certificate(&self) -> bool {
+        self.connection.handshake_kind().is_some_and(|kind| kind != HandshakeKind::Resumed)
+    }
+
     /// Returns whether a part of a record has arrived, between handshake and close_notify, that may begin a request.
     pub fn is_within_record(&self) -> bool {
         self.received.is_within_application_data() && !self.peer_closed && !self.connection.is_handshaking()
@@ -219,7 +226,12 @@ enum_of_rows! {
         Alert = ("alert", "the client sent an alert; its log may tell why"),
         PlainHttp = ("plain-http", "the client speaks http; its URL must begin with https:"),
         Malformed = ("malformed", "the client sent no TLS, or broke its rules"),
-        Closed = ("closed", "the client closed the connection, perhaps for lack of trust in the certificate"),
+        /// It had not got the certificate, or was gone when it came: it may have ended, as a load tool does.
+        Closed = ("closed", "the client closed the connection; if it has not ended, its log may tell why"),
+        ClosedAtCertificate = (
+            "closed-at-certificate",
+            "the client got the certificate and closed the connection, perhaps for lack of trust",
+        ),
         TimedOut = ("timed-out", "the client took longer than --head-timeout; it may open too many connections at once"),
     }
 }
@@ -257,7 +269,6 @@ impl TlsFault {
                 AlertDescription::HandshakeFailure | AlertDescription::NoApplicationProtocol => {
                     HandshakeFailure::NoCommonParameters
                 }
-                AlertDescription::UserCanceled => HandshakeFailure::Closed,
                 _ => HandshakeFailure::Alert,
             },
             Error::PeerIncompatible(

@@ -244,6 +244,10 @@ impl Stream for SimulatedStream {
 
     fn acknowledge(&self) {}
 
+    fn is_acknowledged(&self) -> bool {
+        true
+    }
+
     fn has_unread(&self) -> io::Result<bool> {
         Ok(self.socket.has_unread())
     }

@@ -16,6 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::bus::unacknowledged_bytes;
 use crate::sys::registered;
 
 pub(crate) mod epoll;
@@ -81,6 +82,11 @@ pub trait Stream: AsFd + Sized + 'static {
     fn acknowledge(&self) {
         // A failure costs the client a delay.
         let _ = set_tcp_quickack(self, true);
+    }
+
+    /// Returns whether the client's side has acknowledged all that was written.
+    fn is_acknowledged(&self) -> bool {
+        unacknowledged_bytes(self.as_fd()) == 0
     }
 
     /// Returns whether bytes have arrived that were not read.

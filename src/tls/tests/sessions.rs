@@ -206,6 +206,25 @@ fn half_a_record_gives_no_plaintext() {
 }
 
 #[test]
+fn the_certificate_is_sent_behind_a_whole_hello_and_not_where_a_session_is_resumed() {
+    let rig = Rig::new();
+    for version in VERSIONS {
+        let config = rig.client(version, &[]);
+        for is_resumed in [false, true] {
+            let mut pair = Pair::new(&rig.acceptor, &config, "localhost");
+            let hello = pair.client_bytes();
+            let (last, first) = hello.split_last().unwrap();
+            pair.session.receive(first, &mut Vec::new()).unwrap();
+            assert!(!pair.session.has_sent_certificate(), "{version:?}");
+            pair.session.receive(&[*last], &mut Vec::new()).unwrap();
+            assert_eq!(pair.session.has_sent_certificate(), !is_resumed, "{version:?}");
+            pair.settle(usize::MAX).unwrap();
+            pair.answer(b"the ticket goes with it");
+        }
+    }
+}
+
+#[test]
 fn the_client_ends_its_side() {
     let rig = Rig::new();
     for version in VERSIONS {

@@ -43,6 +43,18 @@ fn each_reason_is_counted() {
     let hello = begun.handshake_bytes();
     begun.send_raw(&hello[..hello.len() / 2]);
     drop(begun);
+    // A program that ends: one reads its part of the handshake no more, the other has read it.
+    let mut ended = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let hello_of_ended = ended.handshake_bytes();
+    ended.send_raw(&hello_of_ended);
+    drop(ended);
+    let mut judging = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let hello_of_judging = judging.handshake_bytes();
+    judging.send_raw(&hello_of_judging);
+    while judging.handshake_bytes().is_empty() {
+        judging.read_handshake().unwrap();
+    }
+    drop(judging);
     // As `hey` sends it: a server name with a port.
     let mut with_port = hello.clone();
     let name = with_port.windows(9).position(|bytes| bytes == b"localhost").unwrap();
@@ -62,7 +74,8 @@ fn each_reason_is_counted() {
         &mut rig,
         &json!({
             "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
-            "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 1, "timed-out": 1,
+            "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 2, "closed-at-certificate": 1,
+            "timed-out": 1,
         }),
     );
     let trusted = self_signed_certificate(&rig.gateway);
@@ -73,7 +86,8 @@ fn each_reason_is_counted() {
             trusted.display()
         ),
         "a TLS handshake failed: the server name that the client sends is none; it must have no port",
-        "failed: the client closed the connection, perhaps for lack of trust in the certificate; give it",
+        "failed: the client closed the connection; if it has not ended, its log may tell why\n",
+        "a TLS handshake failed: the client got the certificate and closed the connection, perhaps for lack of trust; give it",
         "a TLS handshake failed: the client took longer than --head-timeout",
     ] {
         rig.gateway.wait_log(expected);
