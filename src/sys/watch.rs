@@ -32,15 +32,12 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long a burst of events may delay its report, as some program may write the file all the time.
 const MAX_BURST: Duration = Duration::from_millis(250);
 
-/// The time from a renewal to the next look while the system gives no watches.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
 /// The file systems that other computers and programs change without an event: FUSE, NFS, both of SMB, 9p and Ceph, as
 /// the `f_type` of statfs(2) has them.
 const REMOTE_FILE_SYSTEMS: [u32; 6] = [0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x00C3_6400];
 
-/// The time from a renewal to the next look on such a file system.
-const REMOTE_INTERVAL: Duration = Duration::from_secs(5);
+/// The most time from a renewal to the next look on such a file system, and while the system gives no watches.
+const UNWATCHED_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The most resolutions of a path whose directories change meanwhile.
 const MAX_RESOLUTIONS: usize = 8;
@@ -126,15 +123,12 @@ impl Watch {
         if let Err(error) = result {
             (self.watched, self.has_changed) = (None, false);
             if !was_refused && let Some(path) = self.paths.first() {
-                let (path, interval_s) = (path.display(), POLL_INTERVAL.as_secs());
+                let (path, interval_s) = (path.display(), UNWATCHED_INTERVAL.as_secs());
                 warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
             }
         }
-        match &self.watched {
-            None => POLL_INTERVAL,
-            Some(_) if self.places.iter().any(Place::is_of_remote_file) => self.interval.min(REMOTE_INTERVAL),
-            Some(_) => self.interval,
-        }
+        let is_unwatched = self.watched.is_none() || self.places.iter().any(Place::is_of_remote_file);
+        if is_unwatched { self.interval.min(UNWATCHED_INTERVAL) } else { self.interval }
     }
 }
 

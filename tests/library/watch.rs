@@ -160,6 +160,19 @@ fn reading_and_other_files_are_not_reported() {
     assert_reports(FILE, NAME, &[], &[reading, others]);
 }
 
+/// No time comes at which the watch looks by itself, so the kernel has told of it. In another folder, only what the file
+/// is tells of the write, and not its name.
+#[test]
+fn a_file_that_is_written_under_another_of_its_names_is_reported() {
+    let linked = format!("mkdir other; {FILE}; ln user_settings.py other/name");
+    assert_reports(
+        &linked,
+        NAME,
+        &["echo 'X = 1' > other/name", "printf 'X' 1<> other/name", REPLACE],
+        &["echo 'X = 2' > other/name"],
+    );
+}
+
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
     watching(FILE, NAME, |place, mut watch| {

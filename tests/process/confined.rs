@@ -127,7 +127,7 @@ fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_say
     }
     let script = unshared("", "echo 0 > /proc/sys/user/max_inotify_instances");
     let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(&script).start();
-    gateway.wait_log(&format!("{} is looked at every 1 s instead", gateway.settings.path().display()));
+    gateway.wait_log(&format!("{} is looked at every 5 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
     assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);
