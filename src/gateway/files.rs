@@ -19,15 +19,9 @@ use crate::gateway::follower::{Follower, Look, STEP_CHECK_PAUSE};
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::shared::Opened;
-use crate::sys::log::log;
 use crate::sys::{or_never, process};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
-
-/// How long a start tries to listen on an address that is taken, and the pause between two attempts, also later. The
-/// kernel closes the listening socket of a killed process some 20 ms late if a ring had an accept pending on it.
-const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
-const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// The time between two looks at the settings: a switch-off counts within seconds, wherever it was made. So long is it
 /// too until a certificate that cannot be loaded is tried again.
@@ -82,8 +76,7 @@ impl Files {
         let settings = WatchedSettings::new(source, config.server.policy.limits.head_bytes);
         let path = settings.path.iter().cloned().collect();
         let shared = Arc::clone(&followers);
-        let mut thread =
-            SettingsThread { config, settings, api: None, taken_since: None, followers: shared, news: sender };
+        let mut thread = SettingsThread { config, settings, api: None, followers: shared, news: sender };
         let look = Box::new(move |is_asked| thread.look(is_asked));
         followers.settings.start("settings", path, SETTINGS_INTERVAL, look)?;
         Ok(Self { news, followers })
@@ -145,10 +138,8 @@ fn follow_certificate(source: CertificateSource, emit: EventSink, followers: &Ar
 struct SettingsThread {
     config: Arc<GatewayConfig>,
     settings: WatchedSettings,
-    /// What the last look made of the API, and what the main thread was sent; `None` while a start waits.
+    /// What the last look made of the API, and what the main thread was sent; `None` until the certificate is loaded.
     api: Option<Api>,
-    /// Since when an address is taken.
-    taken_since: Option<Instant>,
     followers: Arc<Followers>,
     news: UnboundedSender<FileNews>,
 }
@@ -179,12 +170,8 @@ impl SettingsThread {
             self.remove_files(&listening);
         }
         changes.into_iter().for_each(|change| self.send(FileNews::Settings(change)));
-        let again = [is_awaited.then_some(STEP_CHECK_PAUSE), self.is_tried_again().then_some(TAKEN_PAUSE)];
-        again.into_iter().flatten().chain(self.settings.counts_in(Instant::now())).min()
-    }
-
-    fn is_tried_again(&self) -> bool {
-        self.taken_since.is_some_and(|since| since.elapsed() < TAKEN_TIMEOUT)
+        let again = is_awaited.then_some(STEP_CHECK_PAUSE);
+        again.into_iter().chain(self.settings.counts_in(Instant::now())).min()
     }
 
     /// Returns the sockets of an open API.
@@ -193,8 +180,8 @@ impl SettingsThread {
     }
 
     /// Returns what the settings make of the API, and opens the sockets where they are to be open; `None` while the
-    /// certificate is awaited, or a start waits for an address that is taken.
-    fn next_api(&mut self, listening: &mut Option<Arc<Listening>>) -> Option<Api> {
+    /// certificate is awaited.
+    fn next_api(&self, listening: &mut Option<Arc<Listening>>) -> Option<Api> {
         let token = self.settings.token().cloned();
         let closed = |failure, may_pass| Some(Api::Closed { failure, may_pass });
         // The user's files are checked in any case. A certificate is made once the settings open the API.
@@ -222,7 +209,6 @@ impl SettingsThread {
         let token = match token {
             Ok(token) => token,
             Err(reason) => {
-                self.taken_since = None;
                 let to_switch_on = self.settings.to_switch_on().map(Path::to_path_buf);
                 return Some(Api::Off { reason, to_switch_on });
             }
@@ -230,17 +216,9 @@ impl SettingsThread {
         if listening.is_none() {
             match self.listen() {
                 Ok(bound) => *listening = Some(Arc::new(bound)),
-                Err(error) => {
-                    if is_taken(&error) && self.taken_since.is_none() {
-                        log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
-                        self.taken_since = Some(Instant::now());
-                    }
-                    let is_awaited = self.api.is_none() && self.is_tried_again();
-                    return if is_awaited { None } else { closed(Failure::listen(&error), false) };
-                }
+                Err(error) => return closed(Failure::listen(&error), false),
             }
         }
-        self.taken_since = None;
         Some(Api::Open(Opened { listening: listening.clone()?, token, tls }))
     }
 
@@ -262,7 +240,9 @@ impl SettingsThread {
         let begin = |address: &BoundAddress| self.followers.settings.begin(address);
         let listened = Listening::bind(&self.config.listen, begin);
         match &self.config.other_listen {
-            Some(other) if listened.as_ref().is_err_and(is_taken) => Listening::bind(other, begin),
+            Some(other) if listened.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::AddrInUse) => {
+                Listening::bind(other, begin)
+            }
             _ => listened,
         }
     }
@@ -277,8 +257,4 @@ impl Drop for SettingsThread {
 
 pub(super) fn silence_of(subject: &str) -> String {
     format!("{subject} does not answer")
-}
-
-fn is_taken(failed: &io::Error) -> bool {
-    failed.kind() == io::ErrorKind::AddrInUse
 }
