@@ -47,6 +47,8 @@ impl EventWriter {
 struct EventLines {
     /// The number of `listening` events since the last `disabled` event.
     listeners: usize,
+    /// Whether the last of the events `ready` and `not-ready` was `ready`.
+    is_ready: bool,
     is_ended: bool,
 }
 
@@ -68,17 +70,26 @@ impl EventLines {
                 format!("listening {}", self.listeners)
             }
             Event::Disabled { .. } => {
+                debug_assert!(!self.is_ready, "not-ready comes first");
                 self.listeners = 0;
                 "disabled".into()
             }
             Event::Failed { .. } | Event::Stopped { .. } => {
+                debug_assert!(!self.is_ready, "not-ready comes first");
                 self.is_ended = true;
                 "the end".into()
             }
+            Event::Ready => {
+                debug_assert!(!self.is_ready, "the parent knows that already");
+                self.is_ready = true;
+                "ready".into()
+            }
+            Event::NotReady { .. } => {
+                self.is_ready = false;
+                "not-ready".into()
+            }
             Event::Bus { endpoint, .. } => format!("bus {endpoint}"),
             Event::Subscriber { endpoint, .. } => format!("subscriber {endpoint}"),
-            Event::Ready => "ready".into(),
-            Event::NotReady { .. } => "not-ready".into(),
             Event::Settings(_) => "settings".into(),
             Event::Certificate { .. } => "certificate".into(),
             Event::Stats(_) => STATS.into(),

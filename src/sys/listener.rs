@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unlink};
 use rustix::io::Errno;
@@ -16,10 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::advice::{Refused, advised};
-use super::retry::{PAUSE, lock_directory, retry_until};
-
-/// How long a process may take from `bind(2)` to `listen(2)`. It takes some milliseconds where no processor is free.
-const LISTENS_WITHIN: Duration = Duration::from_millis(100);
+use super::retry::lock_directory;
 
 /// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
 const PATH_BYTES: usize = 107;
@@ -124,7 +120,7 @@ impl UnixListener {
         let address = SocketAddrUnix::new(path)?;
         match bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
-                remove_stale(path, &address, LISTENS_WITHIN)?;
+                remove_stale(path, &address)?;
                 bind(&socket, &address)?;
             }
             bound => bound.map_err(|error| advised(error.into(), Refused::Path(path)))?,
@@ -185,18 +181,9 @@ fn give_to_owner(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the socket at `path` if nobody listens on it, now or within `patience`.
-fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io::Result<()> {
-    let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    match retry_until(patience, PAUSE, || find_removed(path, address), is_refused) {
-        Err(error) if is_refused(&error) => Ok(unlink(path)?),
-        found => found,
-    }
-}
-
-/// Returns `Ok` if the process of the socket at `path` has removed it meanwhile. Fails with
-/// [`io::ErrorKind::ConnectionRefused`] while nobody listens on the socket, and otherwise with why it must stay.
-fn find_removed(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+/// Removes the socket at `path` if nobody listens on it, unless its process has removed it meanwhile. Fails with why it
+/// must stay.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
         Ok(FileType::Socket) => {}
         Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket")),
@@ -204,6 +191,7 @@ fn find_removed(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     match connect(&new_socket()?, address) {
+        Err(Errno::CONNREFUSED) => Ok(unlink(path)?),
         Err(Errno::NOENT) => Ok(()),
         // The backlog of the listener is full, or the socket is of another type.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(in_use()),

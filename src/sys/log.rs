@@ -64,6 +64,7 @@ impl<T: Copy + PartialOrd + Add<Duration, Output = T>> LineLimit<T> {
 
     /// Returns when a line may pass for those that are withheld, if there are any.
     pub(crate) fn due(&self) -> Option<T> {
+        debug_assert!(self.withheld == 0 || self.last.is_some(), "the first line passes");
         self.last.filter(|_| self.withheld > 0).map(|last| last + LOG_PAUSE)
     }
 }

@@ -121,6 +121,7 @@ impl StreamWriter {
         let mut waiting = self.lock();
         loop {
             let Some((next, lines)) = waiting.take_next() else {
+                debug_assert!(waiting.lines.is_empty(), "a line that waits is the next one");
                 waiting.is_written = true;
                 self.changed.notify_all();
                 waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
