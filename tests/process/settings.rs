@@ -256,7 +256,7 @@ fn a_file_that_has_just_been_emptied_counts_at_sighup_without_a_wait() {
         gateway.settings.write_in_place("");
         gateway.signal(Signal::HUP);
         gateway.wait_event("disabled");
-        lateness.assert_took(emptied.elapsed(), Duration::from_millis(240));
+        lateness.assert_took(emptied.elapsed(), Duration::from_millis(150));
         gateway.enable("a");
     }
 }
