@@ -28,7 +28,7 @@
 //! | [`zmtp`] | `terms` | ZMTP 3 as our ports speak it, and what waits for whom |
 //! | [`sync`] | | what threads share: counters, and the budget of bodies |
 //! | [`terms`] | | what several layers name: the token, the limits of a run, and topics of the log |
-//! | [`sys`] | | the operating system: the log, files, hosts, Unix sockets and the process |
+//! | [`sys`] | | the operating system: the log, files, hosts, listening sockets, threads and the process |
 //!
 //! # Invariants
 //!

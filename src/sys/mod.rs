@@ -1,4 +1,4 @@
-//! The operating system: the log, files that change, hosts, Unix sockets, and the process itself.
+//! The operating system: the log, files that change, hosts, listening sockets, threads, and the process itself.
 
 use std::future::pending;
 use std::os::fd::OwnedFd;
