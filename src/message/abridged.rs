@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::fields::Field;
-use super::judge::{Message, Rules, judge};
+use super::judge::{Message, Rules, cut, judge};
 use super::reader::MessageReader;
 use super::topics::Vocabulary;
 
@@ -50,7 +50,7 @@ pub(super) fn parse(body: &[u8], rules: Rules) -> Option<Message<'_>> {
     let message = judge(&reader, rules).ok()?;
     let in_body = |offset| if offset <= omitted.start { offset } else { offset - 1 + omitted.len() };
     let Range { start, end } = reader.fields.object(Field::Payload).ok()?;
-    let payload = body.get(in_body(start)..in_body(end))?;
+    let payload = cut(body, in_body(start)..in_body(end));
     let topic = Cow::Owned(message.topic.into_owned());
     Some(Message { topic, payload, is_known: message.is_known, renamed_key: None })
 }

@@ -46,12 +46,15 @@ impl Field {
     /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
     pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
-        let row = FIELDS.iter().find(|(_, above, name)| *above == parent && name.as_bytes() == key);
-        row.map(|(field, ..)| *field)
+        // The length excludes most rows at once.
+        let is_it = |above: Option<Self>, name: &str| name.len() == key.len() && above == parent && name.as_bytes() == key;
+        FIELDS.iter().find(|(_, above, name)| is_it(*above, name)).map(|(field, ..)| *field)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is a row for each field")]
     fn row(self) -> (Option<Self>, &'static str) {
-        FIELDS.get(self as usize).map_or((None, ""), |(_, parent, key)| (*parent, key))
+        let (_, parent, key) = FIELDS[self as usize];
+        (parent, key)
     }
 
     pub(super) fn key(self) -> &'static str {
@@ -91,10 +94,9 @@ pub(super) struct CapturedFields<'b>([Given<'b>; FIELDS.len()]);
 
 impl<'b> CapturedFields<'b> {
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there is a value for each field")]
     pub(super) fn set(&mut self, field: Field, given: Given<'b>) {
-        if let Some(entry) = self.0.get_mut(field as usize) {
-            *entry = given;
-        }
+        self.0[field as usize] = given;
     }
 
     #[inline]
@@ -112,7 +114,7 @@ impl<'b> CapturedFields<'b> {
     #[inline]
     pub(super) fn object(&self, field: Field) -> Result<Range<usize>, Fault> {
         match self.value(field)? {
-            Given::Object(start, end) => Ok(start..end),
+            Given::Object(start, end) => Ok(*start..*end),
             _ => Err(field.fault("must be an object")),
         }
     }
@@ -120,7 +122,7 @@ impl<'b> CapturedFields<'b> {
     #[inline]
     pub(super) fn string(&self, field: Field) -> Result<JsonString<'b>, Fault> {
         match self.value(field)? {
-            Given::String(string, _) => Ok(string),
+            Given::String(string, _) => Ok(*string),
             _ => Err(field.fault("must be a string")),
         }
     }
@@ -134,7 +136,7 @@ impl<'b> CapturedFields<'b> {
 
     /// Returns what is given for a field that must be given once.
     #[inline]
-    pub(super) fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
+    pub(super) fn value(&self, field: Field) -> Result<&Given<'b>, Fault> {
         match self.get(field) {
             Given::Nothing => Err(field.fault("is missing")),
             Given::Several => Err(field.fault(REPEATED)),
@@ -143,8 +145,9 @@ impl<'b> CapturedFields<'b> {
     }
 
     #[inline]
-    pub(super) fn get(&self, field: Field) -> Given<'b> {
-        self.0.get(field as usize).copied().unwrap_or_default()
+    #[expect(clippy::indexing_slicing, reason = "there is a value for each field")]
+    pub(super) fn get(&self, field: Field) -> &Given<'b> {
+        &self.0[field as usize]
     }
 }
 

@@ -86,6 +86,7 @@ impl<'t> JsonReader<'t> {
     /// Reads the start of an object or an array. Returns whether it has members or elements; if not, reads its end too.
     #[inline]
     pub(super) fn open(&mut self, opening: u8) -> bool {
+        debug_assert_eq!(self.byte(), opening, "no object and no array begins here");
         if self.level >= MAX_DEPTH {
             self.fault.get_or_insert((self.at, TOO_DEEP));
         }
@@ -102,6 +103,7 @@ impl<'t> JsonReader<'t> {
     /// Reads a comma or the end of the object or array. Returns whether another member or element follows.
     #[inline]
     pub(super) fn next(&mut self, opening: u8) -> Result<bool, Reason> {
+        debug_assert!(self.level > 0, "no object and no array is open");
         match self.peek() {
             b',' => {
                 self.at += 1;
@@ -165,6 +167,7 @@ impl<'t> JsonReader<'t> {
     }
 
     pub(super) fn end(&mut self) -> Result<(), Reason> {
+        debug_assert_eq!(self.level, 0, "an object or an array is open");
         self.peek();
         if self.rest().is_empty() { Ok(()) } else { Err("expected the end of the body") }
     }
@@ -181,13 +184,14 @@ impl<'t> JsonReader<'t> {
 
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
-        let Some(rest) = self.text.get(self.at + 1..) else { return Err(UNEXPECTED_END) };
-        self.at += 1;
-        let start = self.at;
+        debug_assert_eq!(self.byte(), b'"', "no string begins here");
+        let start = self.at + 1;
+        let (_, rest) = self.text.split_at(start);
         if let Some((raw, [b'"', ..])) = rest.split_at_checked(plain_bytes(rest)) {
-            self.at += raw.len() + 1;
+            self.at = start + raw.len() + 1;
             return Ok(JsonString { raw, start, has_escapes: false });
         }
+        self.at = start;
         self.string_with_escapes()
     }
 
@@ -211,6 +215,7 @@ impl<'t> JsonReader<'t> {
 
     /// Reads an escape, with the low surrogate behind a high one. Returns whether it is a lone surrogate.
     fn escape(&mut self) -> Result<bool, Reason> {
+        debug_assert_eq!(self.byte(), b'\\', "no escape begins here");
         let unit = self.code_unit()?;
         if matches!(unit, 0xd800..=0xdbff) {
             let mut ahead = self.clone();
@@ -295,8 +300,7 @@ impl<'t> JsonReader<'t> {
 
     #[inline]
     fn rest(&self) -> &'t [u8] {
-        debug_assert!(self.at <= self.text.len(), "the reader is past the end of its text");
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.split_at(self.at).1
     }
 
     /// Where there is no next byte, its absence is the reason.
@@ -313,9 +317,14 @@ impl<'t> JsonString<'t> {
         if self.has_escapes { self.unescape().into_bytes().into() } else { self.raw.into() }
     }
 
-    /// Returns the characters of a string in UTF-8.
+    /// Returns the same for a text in UTF-8. Only a bug can cause another one, of which nothing may be published.
     pub(super) fn text(self) -> Cow<'t, str> {
-        if self.has_escapes { self.unescape().into() } else { str::from_utf8(self.raw).unwrap_or_default().into() }
+        if self.has_escapes {
+            return self.unescape().into();
+        }
+        let text = str::from_utf8(self.raw);
+        assert!(text.is_ok(), "the body was checked to be in UTF-8");
+        text.unwrap_or_default().into()
     }
 
     #[cold]
@@ -358,7 +367,7 @@ fn plain_bytes(text: &[u8]) -> usize {
 
 #[inline(never)]
 fn many_plain_bytes(text: &[u8]) -> usize {
-    let text = text.get(..memchr2(b'"', b'\\', text).unwrap_or(text.len())).unwrap_or_default();
+    let (text, _) = text.split_at(memchr2(b'"', b'\\', text).unwrap_or(text.len()));
     // Without an early exit, the compiler compares many bytes at once.
     let has_controls = text.iter().fold(false, |has, &byte| has | (byte < b' '));
     let control = if has_controls { text.iter().position(|&byte| byte < b' ') } else { None };

@@ -1,6 +1,7 @@
 //! What was read, judged: a [`Message`], or the first fault by their precedence.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use argh::FromArgValue;
 use memchr::memchr;
@@ -58,10 +59,9 @@ impl RenamedKey {
 
     /// Returns a buffer of exactly the size of the payload.
     fn rename(self, payload: &[u8]) -> Vec<u8> {
-        let (before, key) = (published(payload, 0..self.start), published(payload, self.start..payload.len()));
-        let end = memchr(b'"', key);
-        assert!(before.ends_with(b"\"") && end.is_some(), "a key that is renamed stands between quotes");
-        let behind = published(key, end.unwrap_or_default()..key.len());
+        let (before, key) = payload.split_at(self.start);
+        let (_, behind) = key.split_at(memchr(b'"', key).unwrap_or(key.len()));
+        assert!(before.ends_with(b"\"") && behind.starts_with(b"\""), "a key that is renamed stands between quotes");
         [before, self.wanted.key().as_bytes(), behind].concat()
     }
 }
@@ -106,9 +106,7 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Mess
     let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
     let place = fields.object(Field::Payload)?;
     let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
-    let payload = published(body, place.clone());
-    assert!(payload.starts_with(b"{") && payload.ends_with(b"}"), "a payload is published from its brace to its brace");
-    let mut message = Message { topic, payload, is_known, renamed_key: None };
+    let mut message = Message { topic, payload: cut(body, place.clone()), is_known, renamed_key: None };
     if let Some(schema) = schema
         && (check != Check::Envelope || vocabulary != Vocabulary::AsSent)
     {
@@ -122,6 +120,13 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Mess
         }
     }
     Ok(message)
+}
+
+/// Returns the payload that stands there in a body.
+pub(super) fn cut(body: &[u8], place: Range<usize>) -> &[u8] {
+    let payload = published(body, place);
+    assert!(payload.starts_with(b"{") && payload.ends_with(b"}"), "a payload is published from its brace to its brace");
+    payload
 }
 
 /// Returns a topic that has no schema, if it may be one.

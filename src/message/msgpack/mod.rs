@@ -19,6 +19,8 @@
 mod tests;
 mod text;
 
+use std::mem;
+
 use rmp::Marker;
 use rmp::encode::{ByteBuf, write_array_len, write_f64, write_map_len, write_sint, write_str_len, write_uint};
 
@@ -40,7 +42,11 @@ pub(super) fn encode(payload: &[u8]) -> Result<Vec<u8>, Fault> {
     let frame = ByteBuf::with_capacity(payload.len());
     let mut encoder = Encoder { json: JsonReader::new(payload), frame, number_at: 0, long: Vec::new() };
     match encoder.value() {
-        Ok(()) => Ok(encoder.finish()),
+        Ok(()) => {
+            let is_whole = encoder.json.at() == payload.len() && encoder.json.fault.is_none();
+            assert!(is_whole, "a payload is published whole, and its strings have characters");
+            Ok(encoder.finish())
+        }
         Err(reason) => Err(Fault::at_offset(Some("payload"), payload, encoder.number_at, reason)),
     }
 }
@@ -104,21 +110,23 @@ impl Encoder<'_> {
         }
         let members = container.members as u8;
         let marker = if is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
-        let header = self.frame.as_mut_vec().get_mut(container.header).map(|header| *header = marker.to_u8());
-        assert!(header.is_some(), "the header of a container is published");
+        let header = self.frame.as_mut_vec().get_mut(container.header);
+        let reserved = header.map(|header| mem::replace(header, marker.to_u8()));
+        assert!(reserved == Some(Marker::Reserved.to_u8()), "a header is published in the byte that was reserved for it");
         Ok(())
     }
 
     #[inline(always)]
     fn string(&mut self, string: JsonString<'_>) {
         let string = string.decode();
-        let Ok(_) = write_str_len(&mut self.frame, u32::try_from(string.len()).unwrap_or(u32::MAX));
+        let Ok(_) = write_str_len(&mut self.frame, length(string.len()));
         self.frame.as_mut_vec().extend_from_slice(&string);
     }
 
     fn number(&mut self) -> Result<(), Reason> {
         self.number_at = self.json.at();
         self.json.number()?;
+        // A number is ASCII, and of no text none would be made.
         let text = str::from_utf8(self.json.since(self.number_at)).unwrap_or_default();
         write_number(&mut self.frame, text)
     }
@@ -135,8 +143,7 @@ impl Encoder<'_> {
         let mut copied = 0;
         for container in &self.long {
             frame.as_mut_vec().extend_from_slice(published(short, copied..container.header));
-            // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
-            let members = u32::try_from(container.members).unwrap_or(u32::MAX);
+            let members = length(container.members);
             let Ok(_) = if container.is_object {
                 write_map_len(&mut frame, members)
             } else {
@@ -147,6 +154,13 @@ impl Encoder<'_> {
         frame.as_mut_vec().extend_from_slice(published(short, copied..short.len()));
         frame.into_vec()
     }
+}
+
+/// `--max-body` is at most 1 GiB, so that 32 bits hold the length of every string and container.
+fn length(count: usize) -> u32 {
+    let length = u32::try_from(count);
+    assert!(length.is_ok(), "{count} is no length of MessagePack");
+    length.unwrap_or_default()
 }
 
 /// The parsers of the standard library refuse integers that overflow, and round to the nearest float.
