@@ -5,56 +5,38 @@ use std::ops::Range;
 
 use super::fault::Fault;
 use super::json::JsonString;
+use crate::sync::counting::enum_of_rows;
 
 /// The key may be written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
 
-/// A field of the body, or of one of the objects below it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
-    Topic,
-    Payload,
-    NodeId,
-    ExtensionId,
-    NodeName,
-    ExtensionName,
-    Content,
-    Type,
-    Domain,
-    Service,
-    ServiceData,
-    EntityId,
+enum_of_rows! {
+    /// A field of the body, or of one of the objects below it: the field that holds it, or the body, and its key.
+    #[expect(unreachable_pub, reason = "so is every enum of rows")]
+    pub enum Field: (Option<Self>, &'static str) => {
+        Topic = (None, "topic"),
+        Payload = (None, "payload"),
+        NodeId = (Some(Self::Payload), "node_id"),
+        ExtensionId = (Some(Self::Payload), "extension_id"),
+        NodeName = (Some(Self::Payload), "node_name"),
+        ExtensionName = (Some(Self::Payload), "extension_name"),
+        Content = (Some(Self::Payload), "content"),
+        Type = (Some(Self::Content), "type"),
+        Domain = (Some(Self::Content), "domain"),
+        Service = (Some(Self::Content), "service"),
+        ServiceData = (Some(Self::Content), "service_data"),
+        EntityId = (Some(Self::ServiceData), "entity_id"),
+    }
 }
-
-/// In the order of [`Field`]: each field, the field that holds it, or the body, and its key.
-const FIELDS: [(Field, Option<Field>, &str); Field::EntityId as usize + 1] = [
-    (Field::Topic, None, "topic"),
-    (Field::Payload, None, "payload"),
-    (Field::NodeId, Some(Field::Payload), "node_id"),
-    (Field::ExtensionId, Some(Field::Payload), "extension_id"),
-    (Field::NodeName, Some(Field::Payload), "node_name"),
-    (Field::ExtensionName, Some(Field::Payload), "extension_name"),
-    (Field::Content, Some(Field::Payload), "content"),
-    (Field::Type, Some(Field::Content), "type"),
-    (Field::Domain, Some(Field::Content), "domain"),
-    (Field::Service, Some(Field::Content), "service"),
-    (Field::ServiceData, Some(Field::Content), "service_data"),
-    (Field::EntityId, Some(Field::ServiceData), "entity_id"),
-];
 
 impl Field {
     /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
     pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
         // The length excludes most rows at once.
-        let is_it = |above: Option<Self>, name: &str| name.len() == key.len() && above == parent && name.as_bytes() == key;
-        FIELDS.iter().find(|(_, above, name)| is_it(*above, name)).map(|(field, ..)| *field)
-    }
-
-    #[expect(clippy::indexing_slicing, reason = "there is a row for each field")]
-    fn row(self) -> (Option<Self>, &'static str) {
-        let (_, parent, key) = FIELDS[self as usize];
-        (parent, key)
+        let is_it =
+            |above: Option<Self>, name: &str| name.len() == key.len() && above == parent && name.as_bytes() == key;
+        Self::ROWS.iter().find(|(_, (above, name))| is_it(*above, name)).map(|(field, _)| *field)
     }
 
     pub(super) fn key(self) -> &'static str {
@@ -90,7 +72,7 @@ pub(super) enum Given<'b> {
 
 /// What a body gives for each [`Field`].
 #[derive(Default)]
-pub(super) struct CapturedFields<'b>([Given<'b>; FIELDS.len()]);
+pub(super) struct CapturedFields<'b>([Given<'b>; Field::ROWS.len()]);
 
 impl<'b> CapturedFields<'b> {
     #[inline]
@@ -157,8 +139,7 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_its_own_row() {
-        for (at, (field, parent, key)) in FIELDS.into_iter().enumerate() {
-            assert_eq!((field as usize, field.key()), (at, key));
+        for &(field, (parent, key)) in Field::ROWS {
             assert_eq!(Field::find(parent, key.as_bytes()), Some(field));
         }
         assert_eq!(Field::EntityId.path(), ["payload", "content", "service_data", "entity_id"]);
@@ -166,7 +147,7 @@ mod tests {
 
     #[test]
     fn other_keys_are_no_fields() {
-        for parent in FIELDS.map(|(field, ..)| Some(field)).into_iter().chain([None]) {
+        for parent in Field::ROWS.iter().map(|(field, _)| Some(*field)).chain([None]) {
             for key in ["", "node", "Topic", "entity_id/", "payload/content"] {
                 assert_eq!(Field::find(parent, key.as_bytes()), None, "{key} in {parent:?}");
             }

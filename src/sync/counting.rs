@@ -103,6 +103,10 @@ macro_rules! enum_of_rows {
         }
 
         impl $name {
+            /// All variants with their rows.
+            #[allow(dead_code, reason = "not every enum of rows is searched")]
+            const ROWS: &'static [(Self, $row)] = &[$((Self::$variant, $value)),*];
+
             const fn row(self) -> $row {
                 match self { $(Self::$variant => $value,)* }
             }

@@ -112,7 +112,10 @@ impl Encoder<'_> {
         let marker = if is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
         let header = self.frame.as_mut_vec().get_mut(container.header);
         let reserved = header.map(|header| mem::replace(header, marker.to_u8()));
-        assert!(reserved == Some(Marker::Reserved.to_u8()), "a header is published in the byte that was reserved for it");
+        assert!(
+            reserved == Some(Marker::Reserved.to_u8()),
+            "a header is published in the byte that was reserved for it"
+        );
         Ok(())
     }
 
