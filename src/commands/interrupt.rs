@@ -1,5 +1,6 @@
 //! What SIGTERM and SIGINT do to a command that has something to say at its end.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,11 +19,8 @@ pub(super) fn on_signals(
 ) -> Result<(), Failure> {
     let runtime = event_loop().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.
-    let [mut terminate, mut interrupted] = {
-        let _context = runtime.enter();
-        let install = |kind| signal(kind).map_err(Failure::configuration);
-        [install(SignalKind::terminate())?, install(SignalKind::interrupt())?]
-    };
+    let install = async || io::Result::Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?));
+    let (mut terminate, mut interrupted) = runtime.block_on(install()).map_err(Failure::configuration)?;
     let stop = move || {
         runtime.block_on(async {
             let mut stop = async || {

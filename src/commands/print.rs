@@ -1,6 +1,7 @@
 //! Prints messages: each as a line `topic<TAB>payload-as-json`, and with the time of arrival and colours on a terminal.
 
 use std::borrow::Cow;
+use std::env;
 use std::io::{self, IsTerminal};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +33,11 @@ impl Printer {
         let colour = match colour {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => on_terminal && environment_allows_colour(),
+            Colour::Auto => {
+                // As no-color.org asks for.
+                let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                on_terminal && !no_color && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+            }
         };
         Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hints: LineLimit::new() }
     }
@@ -67,13 +72,6 @@ impl Printer {
             )),
         }
     }
-}
-
-/// Returns whether the environment allows colours on a terminal (no-color.org).
-fn environment_allows_colour() -> bool {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    !no_color && !dumb
 }
 
 /// Returns the topic with backslashes, and characters that are not seen, escaped, so that `send` can undo the escapes.

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
+use std::process::Command;
 
 use crate::bus::wait_reason;
 use crate::support::process::{beside_a_hub, can_mount, unshared};
@@ -12,13 +13,17 @@ const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
 /// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
 fn with_file_at(path: &str, text: &str, test: impl FnOnce(Builder, &Path)) {
+    with_script_of_file_at(path, text, |script, file| test(Gateway::serve().after(script), file));
+}
+
+/// Does the same with a script, which runs what follows it.
+fn with_script_of_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)) {
     if !can_mount() {
         return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
     }
     let (_directory, file) = temporary_path("file");
     std::fs::write(&file, text).unwrap();
-    let script = unshared("--mount", &format!("mount --bind {} {path}", file.display()));
-    test(Gateway::serve().after(&script), &file);
+    test(&unshared("--mount", &format!("mount --bind {} {path}", file.display())), &file);
 }
 
 #[test]
@@ -47,6 +52,55 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and
         let stderr = builder.arguments(["--listen", "gateway.example.org:12358"]).fail(4);
         wait_asked();
         assert!(stderr.contains("cannot listen on gateway.example.org:12358: no name server answers"), "{stderr}");
+    });
+}
+
+/// Calls `ready` when `send` waits for this gateway, and then interrupts it, which ends it with its summary.
+fn interrupt_send(script: &str, gateway: &str, ready: impl FnOnce()) {
+    let settings = enabled_settings("x");
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(binary().get_program());
+    command.args(["send", "--url", gateway, "--settings"]).arg(settings.path()).args(["t", "{}"]);
+    let mut send = Process::spawn(&mut command);
+    ready();
+    let interrupted = Instant::now();
+    send.signal(Signal::INT);
+    let Transcript { stderr, .. } = send.finish(1);
+    assert!(stderr.ends_with("error: ended by a signal\n"), "{stderr}");
+    assert!(interrupted.elapsed() < Duration::from_secs(4), "{:?}", interrupted.elapsed());
+}
+
+#[test]
+fn a_signal_ends_send_with_its_summary_while_a_name_server_does_not_answer() {
+    let address = free_address().ip();
+    let Ok(server) = UdpSocket::bind((address, 53)) else {
+        return skip("no name server can be replaced here: this needs port 53");
+    };
+    let text = format!("nameserver {address}\noptions timeout:30 attempts:5\n");
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    with_script_of_file_at("/etc/resolv.conf", &text, |script, _| {
+        interrupt_send(script, "http://gateway.example.org", || _ = server.recv(&mut [0; 512]).unwrap());
+    });
+}
+
+/// A listener whose queue is full drops what would connect.
+#[test]
+fn a_signal_ends_send_with_its_summary_while_no_address_of_a_name_answers() {
+    let queue = |address: SocketAddr| {
+        let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        listener.bind(&address.into()).unwrap();
+        listener.listen(0).unwrap();
+        (listener, std::net::TcpStream::connect(address).unwrap())
+    };
+    let first = free_address();
+    let second = SocketAddr::new(free_address().ip(), first.port());
+    let _full = [queue(first), queue(second)];
+    with_script_of_file_at("/etc/hosts", &format!("{} silent\n{} silent\n", first.ip(), second.ip()), |script, _| {
+        // As the kernel writes an address to which it sends its first packet (proc(5)).
+        let SocketAddr::V4(address) = first else { unreachable!("the tests have addresses of IPv4") };
+        let sent = format!(" {:08X}:{:04X} 02 ", u32::from_ne_bytes(address.ip().octets()), address.port());
+        let connects = || std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&sent).then_some(());
+        interrupt_send(script, &format!("http://silent:{}", first.port()), || eventually("it connects", connects));
     });
 }
 

@@ -34,17 +34,22 @@ pub(super) struct Answer {
     pub(super) reason: String,
 }
 
-/// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or the 200 of another server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AnswerFault;
+/// Why the answer to a request does not come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// What came is no answer of a gateway: none of HTTP/1.1 whose end can be found, or the 200 of another server.
+    Stranger,
+    /// The connection is of no more use, for this reason.
+    Broken(String),
+}
 
 /// Returns the first answer and its length; `None` if it has not arrived whole.
-pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerFault> {
+pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, NoAnswer> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut head = httparse::Response::new(&mut fields);
-    let head_bytes = match head.parse(bytes).map_err(|_| AnswerFault)? {
+    let head_bytes = match head.parse(bytes).map_err(|_| NoAnswer::Stranger)? {
         httparse::Status::Complete(length) => length,
-        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(AnswerFault),
+        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(NoAnswer::Stranger),
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
@@ -53,10 +58,10 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     let number = |value| str::from_utf8(value).ok().and_then(digits::<u64>);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            let repeated = length.replace(number(field.value).ok_or(AnswerFault)?);
-            repeated.map_or(Ok(()), |_| Err(AnswerFault))?;
+            let repeated = length.replace(number(field.value).ok_or(NoAnswer::Stranger)?);
+            repeated.map_or(Ok(()), |_| Err(NoAnswer::Stranger))?;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(AnswerFault);
+            return Err(NoAnswer::Stranger);
         } else if field.name.eq_ignore_ascii_case("connection") {
             let has = |option: &[u8]| list_members(field.value).any(|it| it.eq_ignore_ascii_case(option));
             (answer.closes, stays_open) = (answer.closes || has(b"close"), stays_open || has(b"keep-alive"));
@@ -70,16 +75,16 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     answer.closes |= !stays_open;
     let end = match (status, length) {
         // Nobody asked for another protocol (RFC 9110 §15.2.2), and the gateway neither redirects nor has another 2xx.
-        (101 | 201..=399, _) => return Err(AnswerFault),
+        (101 | 201..=399, _) => return Err(NoAnswer::Stranger),
         // An interim answer has no content.
         (..=199, _) => head_bytes,
         (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
-        _ => return Err(AnswerFault),
+        _ => return Err(NoAnswer::Stranger),
     };
     let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
     if status == 200 {
         let is_gateway = content_type.starts_with(b"application/json") && body.trim_ascii_end() == ACCEPTED;
-        return if is_gateway { Ok(Some((answer, end))) } else { Err(AnswerFault) };
+        return if is_gateway { Ok(Some((answer, end))) } else { Err(NoAnswer::Stranger) };
     }
     let is_problem = content_type.starts_with(b"application/problem+json");
     let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
@@ -156,7 +161,7 @@ mod tests {
             b"HTTP/1.1 204 X\r\n\r\n",
             b"HTTP/1.1 302 X\r\nContent-Length: 0\r\n\r\n",
         ] {
-            assert_eq!(first_answer(bytes), Err(AnswerFault), "{bytes:?}");
+            assert_eq!(first_answer(bytes), Err(NoAnswer::Stranger), "{bytes:?}");
         }
     }
 }

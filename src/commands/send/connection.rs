@@ -7,19 +7,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustls::ClientConnection;
 use socket2::Socket;
 
-use super::answer::{Answer, AnswerFault, first_answer};
+use super::answer::{Answer, NoAnswer, first_answer};
 use super::stop::Stop;
 
 /// The bytes of one read. The answers of all requests in flight have fewer.
 const READ_BYTES: usize = 16 * 1024;
-
-/// Why the answer to a request does not come.
-pub(super) enum NoAnswer {
-    /// The server is no gateway.
-    Stranger,
-    /// The connection is of no more use, for this reason.
-    Broken(String),
-}
 
 pub(super) struct GatewayConnection {
     socket: Socket,
@@ -48,10 +40,7 @@ impl GatewayConnection {
         let mut it = Self { socket, tls, unsent, received, read_bytes, has_answered, is_open: true, is_writable: true };
         while it.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             it.flush();
-            stop.wait([it.awaited()], Some(time_left(deadline)?))?;
-            if stop.is_asked() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
+            stop.wait_to_connect(it.awaited(), Some(time_left(deadline)?))?;
             if !it.read()? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -79,8 +68,9 @@ impl GatewayConnection {
     pub(super) fn answer(&mut self, by: Instant, stop: &Stop) -> Result<Answer, NoAnswer> {
         let broken = |error: io::Error| NoAnswer::Broken(error.to_string());
         loop {
-            match first_answer(self.received.get(self.read_bytes..).unwrap_or_default()) {
-                Ok(Some((answer, length))) => {
+            let (_, unread) = self.received.split_at(self.read_bytes);
+            match first_answer(unread)? {
+                Some((answer, length)) => {
                     self.read_bytes += length;
                     // An interim answer is followed by the one that counts.
                     if answer.status >= 200 {
@@ -88,16 +78,16 @@ impl GatewayConnection {
                         return Ok(answer);
                     }
                 }
-                Ok(None) if !self.is_open => return Err(NoAnswer::Broken("the gateway closed the connection".into())),
-                Ok(None) => {
-                    let by = stop.answers_by().map_or(by, |answers_by| answers_by.min(by));
+                None if !self.is_open => return Err(NoAnswer::Broken("the gateway closed the connection".into())),
+                None => {
+                    let answers_by = stop.answers_by();
+                    let by = answers_by.map_or(by, |answers_by| answers_by.min(by));
                     let left = time_left(by).map_err(|_| NoAnswer::Broken("no answer came in time".into()))?;
                     self.received.drain(..std::mem::take(&mut self.read_bytes));
                     self.flush();
-                    stop.wait([self.awaited()], Some(left)).map_err(broken)?;
+                    stop.wait([self.awaited()], Some(left), answers_by.is_none()).map_err(broken)?;
                     self.is_open = self.read().map_err(broken)?;
                 }
-                Err(AnswerFault) => return Err(NoAnswer::Stranger),
             }
         }
     }
@@ -105,7 +95,7 @@ impl GatewayConnection {
     /// Returns whether another request can be written, where all are answered. What comes without a request is the end of
     /// an idle connection.
     pub(super) fn is_idle(&mut self) -> bool {
-        self.is_open = self.read().unwrap_or_default();
+        self.is_open = self.read().is_ok_and(|may_come| may_come);
         self.is_open && self.is_writable && self.read_bytes == self.received.len()
     }
 

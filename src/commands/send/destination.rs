@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 use crate::settings::{self, Access, DisabledReason};
 use crate::sys::advice::{Refused, advice, of_clock, path_option};
+use crate::sys::on_joined_thread;
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::tls::source::CertificateSource;
 
@@ -101,6 +103,7 @@ impl Destination {
     /// that the gateway may not have read them.
     pub(super) fn has_young_settings(&self) -> bool {
         let Ok(found) = std::fs::metadata(&self.settings) else { return false };
+        // A clock before 1970 says that they are old.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let times = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
         let is_young = |(s, ns)| (0.0..YOUNG_SETTINGS_S).contains(&(now - s as f64 - ns as f64 * 1e-9));
@@ -122,7 +125,7 @@ impl Destination {
     fn socket(&self, deadline: Instant, stop: &Stop) -> io::Result<Socket> {
         let addresses = match &self.socket {
             Some(path) => vec![SockAddr::unix(path)?],
-            None => self.url.address.resolve()?.into_iter().map(SockAddr::from).collect(),
+            None => self.look_up(stop)?.into_iter().map(SockAddr::from).collect(),
         };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
@@ -132,6 +135,18 @@ impl Destination {
             }
         }
         Err(last)
+    }
+
+    /// Returns the addresses of the URL. Behind the stop, nobody waits for a name server.
+    fn look_up(&self, stop: &Stop) -> io::Result<Vec<SocketAddr>> {
+        let (address, (ended, held)) = (self.url.address.clone(), io::pipe()?);
+        let lookup = on_joined_thread("lookup", move || {
+            // The pipe closes behind the lookup.
+            let _held = held;
+            address.resolve()
+        })?;
+        stop.wait_to_connect(PollFd::new(&ended, PollFlags::IN), None)?;
+        lookup.recv().map_err(io::Error::other)?
     }
 
     fn trust_anchor(&self) -> PathBuf {
@@ -150,7 +165,7 @@ impl Destination {
 
     /// The connection ended with this error before its handshake was complete.
     fn refused(&self, error: &io::Error) -> Failure {
-        let gateway = &self.name;
+        let (gateway, no_gateway) = (&self.name, Failure::NO_GATEWAY);
         let text = match error.get_ref().and_then(|it| it.downcast_ref()) {
             Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => format!(
                 "the certificate of the gateway at {gateway} has other names; start the gateway with `--cert-name {}`, and \
@@ -165,10 +180,7 @@ impl Destination {
                 format!("the certificate of the gateway at {gateway} is not valid now; {cure}")
             }
             Some(rustls::Error::InvalidCertificate(reason)) => return self.untrusted(reason),
-            _ => {
-                let text = format!("no gateway that speaks https at {gateway}: {error}");
-                return Failure::new(Failure::NO_GATEWAY, text);
-            }
+            _ => return Failure::new(no_gateway, format_args!("no gateway that speaks https at {gateway}: {error}")),
         };
         Failure::new(Failure::NOT_TRUSTED, text)
     }
@@ -185,7 +197,7 @@ fn connect(address: &SockAddr, timeout: Duration, stop: &Stop) -> io::Result<Soc
     } else {
         match socket.connect(address) {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
-                stop.wait([PollFd::new(&socket, PollFlags::OUT)], Some(timeout))?;
+                stop.wait_to_connect(PollFd::new(&socket, PollFlags::OUT), Some(timeout))?;
                 socket.take_error()?.map_or(Ok(()), Err)?;
                 socket.peer_addr().map_err(|_| io::ErrorKind::TimedOut)?;
             }

@@ -80,15 +80,8 @@ impl Lines {
     pub(super) fn of(mut file: File) -> Self {
         let length = file.metadata().ok().filter(Metadata::is_file).map(|found| found.len());
         let all_bytes = length.and_then(|length| length.checked_sub(file.stream_position().ok()?));
-        Self {
-            file,
-            whole: VecDeque::new(),
-            begun: Vec::new(),
-            has_ended: false,
-            has_line: false,
-            read_bytes: 0,
-            all_bytes,
-        }
+        let (whole, begun, has_ended, has_line, read_bytes) = Default::default();
+        Self { file, whole, begun, has_ended, has_line, read_bytes, all_bytes }
     }
 
     /// Returns the next line without its end, if it has been read whole. The last line may have no end, and is none if it

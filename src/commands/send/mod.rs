@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use self::answer::Answer;
-use self::connection::{GatewayConnection, NoAnswer};
+use self::answer::{Answer, NoAnswer};
+use self::connection::GatewayConnection;
 use self::destination::Destination;
 use self::line::{Lines, content, content_of_line, is_readable};
 use self::report::Report;
@@ -166,7 +166,7 @@ impl Sender {
             let lines = lines.filter(|_| !has_lines);
             let of_lines = lines.as_ref().map(|lines| PollFd::new(&lines.file, PollFlags::IN));
             let polled = of_lines.into_iter().chain(self.connection.as_ref().map(GatewayConnection::awaited));
-            self.stop.wait(polled, has_lines.then_some(pause)).map_err(Failure::configuration)?;
+            self.stop.wait(polled, has_lines.then_some(pause), true).map_err(Failure::configuration)?;
             if let Some(lines) = lines.filter(|lines| is_readable(&lines.file))
                 && let Err(error) = lines.read()
             {

@@ -46,15 +46,22 @@ impl Stop {
         self.asked_at.get().map(|asked_at| *asked_at + ANSWERS_TIMEOUT)
     }
 
-    /// Waits until one of these is ready, the time is over or the stop is asked for.
+    /// Waits until this is ready or the time is over. Fails if the stop is asked for: only answers are waited for then.
+    pub(super) fn wait_to_connect(&self, polled: PollFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait([polled], timeout, true)?;
+        if self.is_asked() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+
+    /// Waits until one of these is ready or the time is over; until the stop is asked for too, if that `ends_it`.
     pub(super) fn wait<'p>(
         &'p self,
         polled: impl IntoIterator<Item = PollFd<'p>>,
         timeout: Option<Duration>,
+        ends_it: bool,
     ) -> io::Result<()> {
-        let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
-        // Who goes on behind the signal waits for the others alone.
-        let bell = (!self.is_asked()).then(|| PollFd::new(&self.bell, PollFlags::IN));
+        // A time that poll(2) cannot hold has no end.
+        let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
+        let bell = ends_it.then(|| PollFd::new(&self.bell, PollFlags::IN));
         let mut polled: Vec<_> = polled.into_iter().chain(bell).collect();
         Ok(retry_on_intr(|| poll(&mut polled, timeout.as_ref())).map(drop)?)
     }
