@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::json_text::{self, JsonStyle};
 use crate::cli::Colour;
@@ -42,12 +43,13 @@ impl Printer {
         Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hints: LineLimit::new() }
     }
 
-    /// Returns the error of standard output, for example because the reader has closed the pipe.
+    /// Prints a payload that is in no known encoding as a JSON string. Returns the error of standard output, for example
+    /// because the reader has closed the pipe.
     pub(super) fn print(&mut self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
         let topic = one_line(topic);
         let json = as_json(payload, self.encoding).unwrap_or_else(|| {
             self.hint_at_the_other_encoding(&topic, payload);
-            json_string(payload).into()
+            Value::from(String::from_utf8_lossy(payload)).to_string().into()
         });
         let payload = json_text::styled(&json, self.style);
         let time = if self.shows_time { self.style.painted(&clock_time(), TIME_COLOUR) + " " } else { String::new() };
@@ -93,11 +95,6 @@ fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns a payload that is in no known encoding as a JSON string.
-fn json_string(payload: &[u8]) -> String {
-    serde_json::Value::from(String::from_utf8_lossy(payload)).to_string()
-}
-
 /// Returns the time of day, in the local time zone and to the millisecond.
 fn clock_time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -110,12 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_payload_becomes_a_string() {
+    fn an_invalid_payload_is_no_json() {
         for invalid in [&b"a\n\"b\""[..], b"\xff", b"\xef\xbb\xbf{}", b"{} {}", b"", b"{'a': 1}", b"NaN"] {
             assert_eq!(as_json(invalid, Encoding::Json), None, "{invalid:?}");
         }
-        assert_eq!(json_string(b"a\n\"b\""), r#""a\n\"b\"""#);
-        assert_eq!(json_string(b"\xff"), "\"\u{fffd}\"");
     }
 
     #[test]

@@ -50,7 +50,11 @@ fn the_table_is_that_of_the_contract() {
     let topics = |row: &Schema| [Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| row.topic_in(vocabulary));
     let own = SCHEMAS.iter().map(|row| (row.topic, names(row), content(row), topics(row)));
     let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.clone(), row.content, [Some(row.older), row.newer]));
-    assert_eq!(own.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
+    assert_eq!(
+        own.collect::<Vec<_>>(),
+        rows.collect::<Vec<_>>(),
+        "a topic has the same row in src/message/topics.rs and in tests/data/topics.txt, in the same order"
+    );
 }
 
 #[test]

@@ -3,10 +3,8 @@
 use super::max_frame_bytes;
 use super::{SHORTEST, encode, encode_value, to_json};
 
-/// A length and the header for it.
-type Header = (usize, &'static [u8]);
-
-const STRINGS: [Header; 8] = [
+/// Lengths at the ends of each class, and their headers.
+const STRINGS: [(usize, &[u8]); 8] = [
     (0, &[0xa0]),
     (31, &[0xbf]),
     (32, &[0xd9, 32]),
@@ -17,27 +15,18 @@ const STRINGS: [Header; 8] = [
     (1_000_000, &[0xdb, 0, 0x0f, 0x42, 0x40]),
 ];
 
-const ARRAYS: [Header; 8] = [
-    (0, &[0x90]),
-    (1, &[0x91]),
-    (15, &[0x9f]),
-    (16, &[0xdc, 0, 16]),
-    (255, &[0xdc, 0, 0xff]),
-    (256, &[0xdc, 1, 0]),
-    (65_535, &[0xdc, 0xff, 0xff]),
-    (65_536, &[0xdd, 0, 1, 0, 0]),
-];
-
-const MAPS: [Header; 8] = [
-    (0, &[0x80]),
-    (1, &[0x81]),
-    (15, &[0x8f]),
-    (16, &[0xde, 0, 16]),
-    (255, &[0xde, 0, 0xff]),
-    (256, &[0xde, 1, 0]),
-    (65_535, &[0xde, 0xff, 0xff]),
-    (65_536, &[0xdf, 0, 1, 0, 0]),
-];
+/// Returns numbers of members at the ends of each class, and their headers, of which the shortest begins with `short`, and
+/// those of 16 and 32 bits with `long` and the byte behind it.
+fn containers(short: u8, long: u8) -> [(usize, Vec<u8>); 8] {
+    [0, 1, 15, 16, 255, 256, 65_535, 65_536].map(|members: usize| {
+        let header = match members as u32 {
+            0..=15 => vec![short | members as u8],
+            16..=0xffff => [&[long][..], &(members as u16).to_be_bytes()].concat(),
+            _ => [&[long + 1][..], &(members as u32).to_be_bytes()].concat(),
+        };
+        (members, header)
+    })
+}
 
 fn list(item: &str, times: usize) -> String {
     vec![item; times].join(",")
@@ -74,16 +63,16 @@ fn keys() {
 
 #[test]
 fn arrays() {
-    for (members, header) in ARRAYS {
-        assert_both_ways(&format!("[{}]", list("7", members)), &[header, &vec![7; members]].concat());
+    for (members, header) in containers(0x90, 0xdc) {
+        assert_both_ways(&format!("[{}]", list("7", members)), &[header, vec![7; members]].concat());
     }
 }
 
 #[test]
 fn maps() {
-    for (members, header) in MAPS {
+    for (members, header) in containers(0x80, 0xde) {
         let content = b"\xa1k\x07".repeat(members);
-        assert_both_ways(&format!("{{{}}}", list("\"k\":7", members)), &[header, &content].concat());
+        assert_both_ways(&format!("{{{}}}", list("\"k\":7", members)), &[header, content].concat());
     }
 }
 
