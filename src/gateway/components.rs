@@ -57,7 +57,7 @@ impl Components {
 
     pub(super) fn stats(&self) -> Stats {
         let (bus, workers) = (self.bus.counters(), self.workers.counters());
-        debug_assert_eq!(bus.accepted, bus.published + bus.queue.depth, "each accepted message waits or is published");
+        debug_assert_eq!(bus.accepted, bus.published + bus.queue_depth, "each accepted message waits or is published");
         Stats { uptime_s: self.started.elapsed().as_secs(), connections: workers.connections(), workers, bus }
     }
 

@@ -8,9 +8,9 @@ use crate::http::h1::fields::MediaType;
 use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
 use crate::message::publish::{HUB_CURE, Unavailable};
-use crate::sync::counting::enum_of_rows;
+use crate::sync::counting::counted_enum;
 
-enum_of_rows! {
+counted_enum! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order, and its reason phrase.
     #[expect(missing_docs, reason = "the names are the RFC's reason phrases")]
     pub enum Status: (u16, &'static str), u16 = Self::code => {
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-enum_of_rows! {
+counted_enum! {
     /// Why a request is answered 503. Each has the last part of the type of its problem, and its text.
     #[expect(missing_docs, reason = "what each says tells what it is")]
     pub enum ServiceUnavailable: (&'static str, &'static str), &'static str = Self::kind => {

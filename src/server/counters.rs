@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::http::context::HttpCounters;
-use crate::sync::counting::{Tally, TallyOf, enum_of_rows};
+use crate::sync::counting::{Tally, TallyOf, counted_enum};
 use crate::tls::session::HandshakeFailure;
 
-enum_of_rows! {
+counted_enum! {
     /// Why the gateway closed a connection without an answer, except for one that was idle for too long.
     pub enum Closed: &'static str, &'static str = |closed: Self| closed.row() => {
         /// Its client began no request in time.

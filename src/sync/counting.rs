@@ -40,7 +40,7 @@ impl PartialEq for Tally {
     }
 }
 
-/// Made by `enum_of_rows!`.
+/// Made by `counted_enum!`.
 pub trait Counted: Copy + Debug + 'static {
     /// The name of a variant in the `stats` event.
     type Key: Ord + Serialize;
@@ -91,9 +91,9 @@ impl<E: Counted> Serialize for TallyOf<E> {
     }
 }
 
-/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
+/// Defines an enum with a row for each variant.
 macro_rules! enum_of_rows {
-    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty => {
         $($(#[$doc:meta])* $variant:ident = $value:expr,)*
     }) => {
         $(#[$meta])*
@@ -110,6 +110,17 @@ macro_rules! enum_of_rows {
             const fn row(self) -> $row {
                 match self { $(Self::$variant => $value,)* }
             }
+        }
+    };
+}
+
+/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
+macro_rules! counted_enum {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
+        $($(#[$doc:meta])* $variant:ident = $value:expr,)*
+    }) => {
+        $crate::sync::counting::enum_of_rows! {
+            $(#[$meta])* pub enum $name: $row => { $($(#[$doc])* $variant = $value,)* }
         }
 
         impl $crate::sync::counting::Counted for $name {
@@ -128,4 +139,4 @@ macro_rules! enum_of_rows {
     };
 }
 
-pub(crate) use enum_of_rows;
+pub(crate) use {counted_enum, enum_of_rows};

@@ -16,7 +16,7 @@ use rustls::{
     AlertDescription, Error, HandshakeKind, PeerIncompatible, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite,
 };
 
-use crate::sync::counting::enum_of_rows;
+use crate::sync::counting::counted_enum;
 
 /// The largest plaintext of one record (RFC 8446 §5.1). Rustls may hold this much that is to be sent, which is enough
 /// because each record is taken at once.
@@ -207,7 +207,7 @@ impl Read for EmptySocket {
     }
 }
 
-enum_of_rows! {
+counted_enum! {
     /// Why a connection ended before its TLS handshake was complete, its name in the counters, and what is to be done.
     #[expect(missing_docs, reason = "the texts say it")]
     pub enum HandshakeFailure: (&'static str, &'static str), &'static str = |failure: Self| failure.row().0 => {

@@ -76,9 +76,9 @@ pub mod fields;
 pub mod head;
 pub mod request;
 
-use crate::sync::counting::enum_of_rows;
+use crate::sync::counting::counted_enum;
 
-enum_of_rows! {
+counted_enum! {
     /// Why a request is refused as one of HTTP/1. The end of its message is in doubt, so that nothing that follows may
     /// be read as a request (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each. Where
     /// several faults of a head apply, the first of these variants is answered.
