@@ -1,16 +1,16 @@
 //! The URL of a gateway, as a client has it.
 
-use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::listen_address::TcpAddress;
+use super::listen_address::address_or_name;
+use crate::sys::host::HostPort;
 
 /// `https://localhost:12358`: an origin, perhaps with a path. The parser of the arguments shows each value that it
 /// refuses, and this one may hold a token. So whoever uses the URL parses it, and no fault shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayUrl {
     /// Where to connect.
-    pub address: TcpAddress,
+    pub address: HostPort,
     /// The name that the certificate must have; `None` for http.
     pub tls_name: Option<String>,
     /// The scheme and the authority, for people.
@@ -20,8 +20,6 @@ pub struct GatewayUrl {
     /// It may be empty.
     pub path: String,
 }
-
-const NO_ADDRESS: &str = "names no host, or no port that exists";
 
 impl FromStr for GatewayUrl {
     type Err = &'static str;
@@ -42,30 +40,23 @@ impl FromStr for GatewayUrl {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
         let with_port = format!("{authority}{}", if has_port { "" } else { usual_port });
-        let address: TcpAddress = with_port.parse().map_err(|_| NO_ADDRESS)?;
-        if address.port == 0 {
-            return Err(NO_ADDRESS);
-        }
-        let host = without_zone(&address.host);
-        let host = match host.trim_matches(['[', ']']) {
+        let address = address_or_name(&with_port).ok().filter(|address| address.port != 0);
+        let address = address.ok_or("names no host, or no port that exists")?;
+        // Other machines and certificates do not know the interface of an address.
+        let name = match address.without_brackets().split('%').next() {
             // It leads to this computer, and no certificate names it.
-            host if host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) => "localhost",
-            host => host,
+            Some("0.0.0.0" | "::") => "localhost",
+            name => name.unwrap_or_default(),
         };
+        let (start, zone) = authority.split_once('%').unwrap_or((authority, ""));
         Ok(Self {
-            tls_name: Some(host.to_owned()).filter(|_| scheme == "https"),
+            tls_name: Some(name.into()).filter(|_| scheme == "https"),
             address,
             origin: format!("{scheme}://{authority}"),
-            authority: without_zone(authority),
+            authority: format!("{start}{}", zone.trim_start_matches(|character| character != ']')),
             path: path.into(),
         })
     }
-}
-
-/// Returns a host without the interface of an address of IPv6, which other machines and certificates do not know.
-fn without_zone(text: &str) -> String {
-    let (start, zone) = text.split_once('%').unwrap_or((text, ""));
-    format!("{start}{}", zone.trim_start_matches(|character| character != ']'))
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! Where to listen, as the command line has it.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::fmt;
+use std::net::Ipv6Addr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::{fmt, io};
 
-use super::values::digits;
-use crate::sys::host::look_up_in_time;
+use crate::sys::host::{HostPort, digits};
 
 /// A value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// `127.0.0.1:12358` or `localhost:12358`: TCP.
-    Tcp(TcpAddress),
+    Tcp(HostPort),
     /// `unix:PATH`: a Unix socket at this path.
     Path(PathBuf),
     /// `fd:N`: an inherited listening socket.
@@ -36,7 +35,7 @@ impl FromStr for ListenAddress {
                 let number = digits(number).filter(|number| *number >= 3);
                 number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on")
             }
-            _ => text.parse().map(Self::Tcp),
+            _ => address_or_name(text).map(Self::Tcp),
         }
     }
 }
@@ -51,36 +50,20 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// `127.0.0.1:12358`, `[::1]:12358`, or a name with its port, such as `localhost:12358`, which stands for every address
-/// of the name. In `[fe80::1%eth0]:12358`, the system tells the number of the interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct TcpAddress {
-    pub host: String,
-    pub port: u16,
-}
-
-impl TcpAddress {
-    /// Returns the addresses, at least one, without repetitions.
-    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        match self.to_string().parse() {
-            Ok(address) => Ok(vec![address]),
-            Err(_) => look_up_in_time(self.host.trim_matches(['[', ']']), self.port),
-        }
-    }
-}
-
-const NO_ADDRESS: &str = "neither an address nor a name with a port, such as 127.0.0.1:12358 or localhost:12358";
-
-impl FromStr for TcpAddress {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (host, port) = text.rsplit_once(':').ok_or(NO_ADDRESS)?;
-        let port = digits(port).ok_or("the port is not a number up to 65535")?;
-        let is_host = is_host_name(host) || has_zone(host) || text.parse::<SocketAddr>().is_ok();
-        is_host.then(|| Self { host: host.into(), port }).ok_or(NO_ADDRESS)
-    }
+/// Reads an address, or the name of a host, which stands for every address of the name, with a port. A host of another
+/// kind, which only an endpoint of the bus has, is refused, and so is a mistyped address.
+pub(super) fn address_or_name(text: &str) -> Result<HostPort, &'static str> {
+    let address: HostPort = text.parse()?;
+    // Only a link-local address has the name of its interface (RFC 4007 §11).
+    let has_zone = |host: &str| {
+        host.split_once('%').is_some_and(|(ip, zone)| {
+            !zone.is_empty() && ip.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_unicast_link_local())
+        })
+    };
+    let host = address.without_brackets();
+    let is_usable = address.numeric().is_some() || if address.is_ipv6() { has_zone(host) } else { is_host_name(host) };
+    let fault = "neither an address nor a name with a port, such as 127.0.0.1:12358 or localhost:12358";
+    if is_usable { Ok(address) } else { Err(fault) }
 }
 
 /// Returns whether this is the name of a host in ASCII (RFC 1123 §2.1) whose last label is no number, so that no
@@ -93,22 +76,6 @@ fn is_host_name(text: &str) -> bool {
     let mut labels = text.strip_suffix('.').unwrap_or(text).split('.');
     labels.clone().all(is_label)
         && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
-}
-
-/// Returns whether this is an address of IPv6 with the name of its interface, in brackets. Only a link-local address
-/// has one (RFC 4007 §11).
-fn has_zone(text: &str) -> bool {
-    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    inside.and_then(|text| text.split_once('%')).is_some_and(|(address, zone)| {
-        let is_name = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_graphic() && byte != b']');
-        address.parse::<Ipv6Addr>().is_ok_and(|it| it.is_unicast_link_local()) && is_name
-    })
-}
-
-impl fmt::Display for TcpAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
 }
 
 #[cfg(test)]

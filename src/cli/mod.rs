@@ -18,9 +18,8 @@ pub use self::arguments::{
     SendArguments, ServeArguments,
 };
 pub use self::gateway_url::GatewayUrl;
-pub use self::listen_address::{ListenAddress, TcpAddress};
+pub use self::listen_address::ListenAddress;
 pub use self::values::Colour;
-pub(crate) use self::values::digits;
 use self::values::text_of;
 
 /// Why the program ends before it runs a command.

@@ -9,10 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgValue;
 
-/// Returns a number that is written in digits alone. `from_str` would also accept `+5`.
-pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
-}
+use crate::sys::host::digits;
 
 /// Returns a whole number from 1 to `MAX`, if its type has it.
 pub(super) fn count<const MAX: u64, T: FromStr>(text: &str) -> Result<T, String> {

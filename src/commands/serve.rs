@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bus::{BusConfig, Endpoint, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
-use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments, TcpAddress};
+use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
@@ -59,7 +59,7 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is
 /// used if a default port is taken. It ends with its terminal.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
-    let default_address = TcpAddress { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT };
+    let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)).into();
     let serve = ServeArguments {
         listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(default_address))],
         hub: true,
@@ -148,7 +148,9 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Lis
             return Err(Failure::new(Failure::USAGE, format_args!("--listen {address} is given twice")));
         }
         match address {
-            ListenAddress::Tcp(address) => targets.push(ListenTarget::Addresses(address.resolve().map_err(refused)?)),
+            ListenAddress::Tcp(address) => {
+                targets.push(ListenTarget::Addresses(address.addresses_in_time().map_err(refused)?))
+            }
             ListenAddress::Path(path) => targets.push(ListenTarget::Path(path.clone())),
             ListenAddress::Descriptor(number) => {
                 inherited.push(ListeningSocket::inherited(*number).map_err(refused)?);

@@ -1,21 +1,12 @@
-//! The address that a host stands for, where it is bound.
-//!
-//! | host | address |
-//! |---|---|
-//! | `*`, `[*]` | every address: of IPv4, or of both families |
-//! | `127.0.0.1`, `[::1]`, `[fe80::1%eth0]`, `[fe80::1%2]` | itself |
-//! | `eth0`, `[eth0]` | the first address of the interface: of IPv4, or of IPv6 |
-//! | `localhost`, `[localhost]` | the first address of the name: of IPv4, or of IPv6 if it has one |
+//! A host and its port as people write them, and the addresses that they stand for.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
-use std::os::unix::net::UnixDatagram;
-use std::sync::LazyLock;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use std::{fs, io};
-
-use rustix::net::netdevice;
+use std::{fmt, fs, io};
 
 use super::on_joined_thread;
 
@@ -34,106 +25,169 @@ fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
     Some(ports.next()?..=ports.next()?)
 }
 
-/// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`. Fails if the host is no interface,
-/// no address and no name whose address is told in time, or the zone names no interface.
-pub(crate) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
-    let (host, port) = host_and_port.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
-    let port = if port == "*" { 0 } else { port.parse().map_err(|_| io::ErrorKind::InvalidInput)? };
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let (host, zone) = match host.rsplit_once('%') {
-        Some((host, zone)) => (host, Some(interface_number(zone)?)),
-        None => (host, None),
-    };
-    let found = find_address(host, is_ipv6);
-    let (address, scope) =
-        found.ok_or_else(|| io::Error::other("the host is no interface, no address and no known name"))?;
-    Ok(match address {
-        IpAddr::V4(_) => SocketAddr::new(address, port),
-        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, zone.unwrap_or(scope)).into(),
-    })
+/// Returns a number that is written in digits alone. `from_str` would also accept `+5`.
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the number of the interface that a zone names, or that it is. The kernel takes any socket for the question.
-fn interface_number(zone: &str) -> io::Result<u32> {
-    match zone.parse() {
-        Ok(0) => Err(io::ErrorKind::InvalidInput.into()),
-        Ok(number) => Ok(number),
-        Err(_) => Ok(netdevice::name_to_index(UnixDatagram::unbound()?, zone)?),
+/// A host and a port, such as `127.0.0.1:12358`, `[fe80::1%eth0]:12358` or `localhost:12358`. Two are equal if they mean
+/// the same, however an address is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    /// An address in its usual form, a name, or `*`. What stands in brackets is an address of IPv6, or is looked up as
+    /// one: an address with the name of its zone, for example.
+    pub host: Arc<str>,
+    /// 0 for any port.
+    pub port: u16,
+}
+
+impl HostPort {
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.host.starts_with('[')
+    }
+
+    /// Returns whether it stands for every address.
+    pub(crate) fn is_wild(&self) -> bool {
+        self.without_brackets() == "*"
+    }
+
+    pub(crate) fn without_brackets(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
+    }
+
+    /// Returns where this machine reaches it, as far as that is known without a name server.
+    pub(crate) fn on_loopback(&self) -> (&str, u16) {
+        let host = match &*self.host {
+            "*" | "[*]" | "0.0.0.0" | "[::]" | "localhost" => "127.0.0.1",
+            "[localhost]" => "[::1]",
+            host => host,
+        };
+        (host, self.port)
+    }
+
+    /// Returns the address that is written here; `None` for a host that is looked up.
+    pub(crate) fn numeric(&self) -> Option<SocketAddr> {
+        self.to_string().parse().ok()
+    }
+
+    /// Returns the addresses of both families, at least one, each once. It takes as long as the name servers take.
+    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let found = (self.without_brackets(), self.port).to_socket_addrs().map_err(|error| {
+            // The standard library puts two sentences into one error.
+            let text = error.to_string();
+            io::Error::new(error.kind(), text.strip_prefix("failed to lookup address information: ").unwrap_or(&text))
+        })?;
+        // `/etc/hosts` may have an address of a name twice.
+        let mut seen = HashSet::new();
+        Ok(found.filter(|address| seen.insert(*address)).collect())
+    }
+
+    /// Returns the same, or an error if nobody tells the addresses in [`LOOKUP_TIMEOUT`].
+    pub(crate) fn addresses_in_time(&self) -> io::Result<Vec<SocketAddr>> {
+        if let Some(address) = self.numeric() {
+            return Ok(vec![address]);
+        }
+        let asked = self.clone();
+        let thread = on_joined_thread("name-lookup", move || asked.addresses()).ok();
+        let found = thread.and_then(|thread| thread.recv_timeout(LOOKUP_TIMEOUT).ok());
+        found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
+    }
+
+    /// Returns the address to listen at: every one of IPv4 for `*`, and of both families for `[*]`; otherwise the first
+    /// one of IPv4, or of IPv6 for a host in brackets.
+    pub(crate) fn address_to_bind(&self) -> io::Result<SocketAddr> {
+        match &*self.host {
+            "*" => Ok((Ipv4Addr::UNSPECIFIED, self.port).into()),
+            "[*]" => Ok((Ipv6Addr::UNSPECIFIED, self.port).into()),
+            _ => {
+                let mut found = self.addresses_in_time()?.into_iter();
+                let of_family = found.find(|address| address.is_ipv6() == self.is_ipv6());
+                of_family.ok_or_else(|| io::Error::other("no address of the right family"))
+            }
+        }
     }
 }
 
-/// Returns the name of an interface, or its number if it has no name.
-pub(crate) fn interface_name(number: u32) -> String {
-    let name = UnixDatagram::unbound().and_then(|socket| Ok(netdevice::index_to_name(socket, number)?));
-    name.unwrap_or_else(|_| number.to_string())
-}
+const NO_PORT: &str = "no port from 0 to 65535 at the end, as in localhost:12358";
 
-/// Returns the address, and the number of the interface that it belongs to, or 0.
-fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
-    let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    let written = if host == "*" { Some(any) } else { host.parse().ok() };
-    let of_family = |address: &IpAddr| address.is_ipv6() == is_ipv6;
-    if let Some(address) = written.filter(of_family) {
-        return Some((address, 0));
+impl FromStr for HostPort {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(address.into());
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(NO_PORT)?;
+        let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        // libzmq also reads `source;destination:port`, which is not supported here.
+        let is_invalid = |c: char| {
+            let is_bare_ipv6 = c == ':' && inside.is_none();
+            is_bare_ipv6 || matches!(c, '/' | ';' | '[' | ']') || c.is_control() || c.is_whitespace()
+        };
+        let name = inside.unwrap_or(host);
+        if name.is_empty() || name.contains(is_invalid) {
+            return Err("no usable host before the port, such as localhost, 127.0.0.1 or [::1]");
+        }
+        Ok(Self { host: host.into(), port: digits(port).ok_or(NO_PORT)? })
     }
-    // Where the system does not tell its interfaces, there are still addresses and names.
-    let mut interfaces = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
-    if let Some(found) = interfaces.find(|it| it.name == host && of_family(&it.ip())) {
-        return Some((found.ip(), found.index.unwrap_or_default()));
+}
+
+impl From<SocketAddr> for HostPort {
+    fn from(address: SocketAddr) -> Self {
+        let text = address.to_string();
+        Self { host: text.rsplit_once(':').map_or(&*text, |(host, _)| host).into(), port: address.port() }
     }
-    let found = look_up_in_time(host, 0).unwrap_or_default();
-    let mut addresses = found.iter().map(SocketAddr::ip);
-    let found = addresses.clone().find(of_family).or_else(|| match addresses.next()? {
-        IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
-        _ => None,
-    })?;
-    Some((found, 0))
 }
 
-/// Returns the addresses as [`look_up`] does, or an error if nobody tells them in [`LOOKUP_TIMEOUT`].
-pub(crate) fn look_up_in_time(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let asked = name.to_owned();
-    let thread = on_joined_thread("name-lookup", move || look_up(&asked, port)).ok();
-    let found = thread.and_then(|thread| thread.recv_timeout(LOOKUP_TIMEOUT).ok());
-    found.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no name server answers")))
-}
-
-/// Returns the addresses of a name, at least one (getaddrinfo(3)), each once. It takes as long as its name servers.
-pub(crate) fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let found = (name, port).to_socket_addrs().map_err(|error| {
-        // The standard library puts two sentences into one error.
-        let text = error.to_string();
-        io::Error::new(error.kind(), text.strip_prefix("failed to lookup address information: ").unwrap_or(&text))
-    })?;
-    // `/etc/hosts` may have an address of a name twice.
-    let mut seen = HashSet::new();
-    Ok(found.filter(|address| seen.insert(*address)).collect())
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn host_port(text: &str) -> HostPort {
+        text.parse().unwrap()
+    }
+
     #[test]
-    fn a_host_is_an_address_an_interface_or_a_name() {
-        for (host_and_port, is_ipv6, address) in [
-            ("*:*", false, "0.0.0.0:0"),
-            ("0.0.0.0:65535", false, "0.0.0.0:65535"),
-            ("127.0.0.1:5", false, "127.0.0.1:5"),
-            ("127.1:5", false, "127.0.0.1:5"),
-            ("127.0.0.1%lo:5", false, "127.0.0.1:5"),
-            ("lo:5", false, "127.0.0.1:5"),
-            ("localhost:5", false, "127.0.0.1:5"),
-            ("[*]:0", true, "[::]:0"),
-            ("[::]:5", true, "[::]:5"),
-            ("[::1]:5", true, "[::1]:5"),
-            ("[fe80::1%1]:5", true, "[fe80::1%1]:5"),
-            ("[fe80::1%lo]:5", true, "[fe80::1%1]:5"),
-            ("[127.0.0.1]:5", true, "[::ffff:127.0.0.1]:5"),
-        ] {
-            let found = resolve(host_and_port, is_ipv6).map(|it| it.to_string());
-            assert_eq!(found.ok().as_deref(), Some(address), "{host_and_port}");
+    fn a_host_is_equal_however_its_address_is_written() {
+        for (one, other) in [("[0::0]:080", "[::]:80"), ("[FE80::1%2]:1", "[fe80::1%2]:1"), ("a:00", "a:0")] {
+            assert_eq!(host_port(one), host_port(other));
+            assert_eq!(host_port(one).to_string(), other);
         }
+        let address: SocketAddr = "[fe80::1%2]:80".parse().unwrap();
+        assert_eq!(HostPort::from(address), host_port("[fe80::1%2]:80"));
+    }
+
+    #[test]
+    fn a_host_is_an_address_or_a_name_and_binds_one_address() {
+        for (text, address) in [
+            ("*:0", "0.0.0.0:0"),
+            ("0.0.0.0:65535", "0.0.0.0:65535"),
+            ("127.0.0.1:5", "127.0.0.1:5"),
+            ("127.1:5", "127.0.0.1:5"),
+            ("localhost:5", "127.0.0.1:5"),
+            ("[*]:0", "[::]:0"),
+            ("[::]:5", "[::]:5"),
+            ("[::1]:5", "[::1]:5"),
+            ("[fe80::1%1]:5", "[fe80::1%1]:5"),
+            ("[fe80::1%lo]:5", "[fe80::1%1]:5"),
+        ] {
+            let found = host_port(text).address_to_bind().map(|it| it.to_string());
+            assert_eq!(found.ok().as_deref(), Some(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_each_of_its_addresses_once() {
+        let addresses = host_port("localhost:7").addresses_in_time().unwrap();
+        assert!(addresses.contains(&"127.0.0.1:7".parse().unwrap()), "{addresses:?}");
+        assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{addresses:?}");
+        assert!((1..addresses.len()).all(|at| !addresses[..at].contains(&addresses[at])), "{addresses:?}");
     }
 
     #[test]
@@ -151,31 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn a_host_in_brackets_has_an_address_of_ipv6() {
-        for host_and_port in ["[lo]:5", "[localhost]:5"] {
-            let found = resolve(host_and_port, true).unwrap();
-            assert!(found.is_ipv6() && found.ip().to_canonical().is_loopback(), "{host_and_port}: {found}");
-        }
-    }
-
-    #[test]
     fn an_unknown_host_and_an_unknown_zone_have_an_error() {
-        for (host_and_port, is_ipv6, reason) in [
-            ("nowhere0:5", false, "no interface, no address and no known name"),
-            ("[nowhere0]:5", true, "no interface, no address and no known name"),
-            ("1.2.3.4.5:5", false, "no interface, no address and no known name"),
-            ("[fe80::1%]:5", true, "No such device"),
-            ("[fe80::1%0]:5", true, "invalid"),
-            ("[fe80::1%nowhere0]:5", true, "No such device"),
+        for (text, reason) in [
+            ("nowhere0:5", "not known"),
+            ("[nowhere0]:5", "not known"),
+            ("[fe80::1%nowhere0]:5", "not known"),
+            ("[127.0.0.1]:5", "no address of the right family"),
         ] {
-            let error = resolve(host_and_port, is_ipv6).unwrap_err().to_string();
-            assert!(error.contains(reason), "{host_and_port}: {error}");
+            let error = host_port(text).address_to_bind().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn an_interface_has_a_number_and_a_name() {
-        assert_eq!(interface_name(interface_number("lo").unwrap()), "lo");
-        assert_eq!(interface_name(u32::MAX >> 1), "2147483647");
     }
 }

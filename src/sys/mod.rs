@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 pub(crate) mod advice;
 pub(crate) mod draft;
-pub(crate) mod host;
+pub mod host;
 pub(crate) mod listener;
 pub mod log;
 pub mod process;

@@ -16,7 +16,6 @@ use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::liveness::keepalive;
 use crate::bus::poller::{FIRST_TOKEN, Poller};
-use crate::sys::host;
 use crate::sys::listener::{UnixListener, is_of_connection, listen_at};
 use crate::zmtp::SocketRole;
 
@@ -113,33 +112,24 @@ fn spare() -> Option<OwnedFd> {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here.
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
-    let (socket, bound): (Box<dyn AsFd + Send>, _) = match endpoint.location() {
-        Location::Tcp(host_and_port) => {
-            let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
-            let bound = socket.local_addr()?.as_socket().map(tcp_endpoint);
+    let (socket, bound): (Box<dyn AsFd + Send>, _) = match &endpoint.location {
+        Location::Tcp(address) => {
+            let socket = open_tcp(address.address_to_bind()?)?;
+            let bound = socket.local_addr()?.as_socket().map(Endpoint::at);
             (Box::new(socket), bound)
         }
         Location::Ipc(name) => {
             let socket = open_ipc(name)?;
-            let bound = socket.path().and_then(Path::to_str).map(|path| format!("ipc://{path}"));
+            let bound = socket.path().and_then(Path::to_str).and_then(|path| format!("ipc://{path}").parse().ok());
             (Box::new(socket), bound)
         }
     };
-    let endpoint = bound.and_then(|bound| bound.parse().ok()).unwrap_or_else(|| endpoint.clone());
+    let endpoint = bound.unwrap_or_else(|| endpoint.clone());
     Ok(Listener { socket, side: Arc::new(Side { endpoint, peers, is_of_hub }), may_accept: true })
 }
 
-fn tcp_endpoint(address: SocketAddr) -> String {
-    match address {
-        SocketAddr::V6(v6) if v6.scope_id() != 0 => {
-            format!("tcp://[{}%{}]:{}", v6.ip(), host::interface_name(v6.scope_id()), v6.port())
-        }
-        _ => format!("tcp://{address}"),
-    }
-}
-
-fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
-    listen_at(host::resolve(host_and_port, is_ipv6)?, true, BACKLOG, |socket: &Socket| {
+fn open_tcp(address: SocketAddr) -> io::Result<Socket> {
+    listen_at(address, true, BACKLOG, |socket| {
         socket.set_tcp_keepalive(&keepalive())?;
         socket.set_tcp_notsent_lowat(UNSENT_BYTES)
     })

@@ -14,7 +14,6 @@ use super::socket::{CONNECT_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::bus::poller::Waker;
-use crate::sys::host::look_up;
 use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole, ready};
 
 impl From<io::Error> for NotConnected {
@@ -111,19 +110,15 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
 
 /// Returns the addresses to connect to: those of IPv6 if the host stands in brackets, otherwise those of IPv4.
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
-    match endpoint.location() {
-        Location::Tcp(host_and_port) => {
-            let split = host_and_port.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-            let (host, port) = split.ok_or_else(|| NotConnected::Unresolved("there is no number of a port".into()))?;
-            // The standard library takes no name in brackets.
-            let found = look_up(&host.replace(['[', ']'], ""), port);
-            let found = found.map_err(|error| NotConnected::Unresolved(error.to_string()))?;
+    match &endpoint.location {
+        Location::Tcp(address) => {
+            let found = address.addresses().map_err(|error| NotConnected::Unresolved(error.to_string()))?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             Ok(found.into_iter().map(SockAddr::from).filter(|address| address.domain() == family).collect())
         }
         Location::Ipc(path) => {
             // socket2 takes a leading NUL for an abstract name, and libzmq an `@`.
-            let path = path.strip_prefix('@').map_or_else(|| path.to_owned(), |name| format!("\0{name}"));
+            let path = path.strip_prefix('@').map_or_else(|| path.to_string(), |name| format!("\0{name}"));
             Ok(vec![SockAddr::unix(path)?])
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::digits;
 use crate::commands::print::one_line;
+use crate::http::h1::fields::number;
 use crate::http::h1::list_members;
 
 /// The most bytes of an answer. Those of the gateway have some hundred; a proxy before it may add to them.
@@ -55,7 +55,6 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, NoAn
     let status = head.code.unwrap_or_default();
     let mut answer = Answer { status, retry_after: RETRY_AFTER, ..Answer::default() };
     let (mut length, mut content_type, mut stays_open) = (None, &b""[..], head.version == Some(1));
-    let number = |value| str::from_utf8(value).ok().and_then(digits::<u64>);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
             let repeated = length.replace(number(field.value).ok_or(NoAnswer::Stranger)?);

@@ -143,7 +143,7 @@ impl Destination {
         let lookup = on_joined_thread("lookup", move || {
             // The pipe closes behind the lookup.
             let _held = held;
-            address.resolve()
+            address.addresses_in_time()
         })?;
         stop.wait_to_connect(PollFd::new(&ended, PollFlags::IN), None)?;
         lookup.recv().map_err(io::Error::other)?

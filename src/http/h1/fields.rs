@@ -99,7 +99,11 @@ impl<'b> FieldsReading<'b> {
                 self.fields.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
-                once(&mut self.length, content_length(value)?, RequestFault::LengthRepeated)?;
+                once(
+                    &mut self.length,
+                    number(value).ok_or(RequestFault::LengthInvalid)?,
+                    RequestFault::LengthRepeated,
+                )?;
             }
             16 if is("Content-Encoding") => {
                 self.fields.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
@@ -175,12 +179,12 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<()
 }
 
 /// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused, since no body is that long.
-fn content_length(value: &[u8]) -> Result<u64, RequestFault> {
-    let length = value.iter().try_fold(0_u64, |length, byte| {
+pub(crate) fn number(value: &[u8]) -> Option<u64> {
+    let number = value.iter().try_fold(0_u64, |number, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        length.checked_mul(10)?.checked_add(digit)
+        number.checked_mul(10)?.checked_add(digit)
     });
-    length.filter(|_| !value.is_empty()).ok_or(RequestFault::LengthInvalid)
+    number.filter(|_| !value.is_empty())
 }
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4); nothing for another scheme.

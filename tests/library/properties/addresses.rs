@@ -5,7 +5,8 @@ use std::net::{SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
 
 use adapter_gateway::bus::Endpoint;
-use adapter_gateway::cli::{ListenAddress, TcpAddress};
+use adapter_gateway::cli::ListenAddress;
+use adapter_gateway::sys::host::HostPort;
 
 const PATH_BYTES: usize = 107;
 
@@ -28,17 +29,19 @@ fn listens(text: &str) {
     }
 }
 
-/// Returns whether the address is written as it was read, except for zeros before a number.
+/// Returns whether the address is written as it was read, except for zeros before a number and in an address of IPv6.
 fn is_written_alike(address: &ListenAddress, text: &str) -> bool {
     let without_zeros = |text: &str| {
         let (before, number) = text.rsplit_once(':').unwrap();
         let number = number.trim_start_matches('0');
         format!("{before}:{}", if number.is_empty() { "0" } else { number })
     };
-    match address {
-        ListenAddress::Path(_) => address.to_string() == text,
-        _ => address.to_string() == without_zeros(text),
-    }
+    let as_read = match (address, text.parse::<SocketAddr>()) {
+        (ListenAddress::Path(_), _) => text.to_owned(),
+        (_, Ok(numeric)) => numeric.to_string(),
+        _ => without_zeros(text),
+    };
+    address.to_string() == as_read
 }
 
 fn listen_address(text: &str) -> Option<ListenAddress> {
@@ -51,10 +54,13 @@ fn listen_address(text: &str) -> Option<ListenAddress> {
             .filter(|number| *number > 2)
             .map(|number| ListenAddress::Descriptor(number as i32));
     }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some(ListenAddress::Tcp(address.into()));
+    }
     let colon = text.rfind(':')?;
     let (host, port) = (&text[..colon], digits(&text[colon + 1..], 65_535)?);
-    (is_name(host) || is_on_interface(host) || text.parse::<SocketAddr>().is_ok())
-        .then(|| ListenAddress::Tcp(TcpAddress { host: host.to_owned(), port: port as u16 }))
+    (is_name(host) || is_on_interface(host))
+        .then(|| ListenAddress::Tcp(HostPort { host: host.into(), port: port as u16 }))
 }
 
 /// Returns a number that is written in digits alone and is not greater than `greatest`.
@@ -92,7 +98,11 @@ fn is_on_interface(host: &str) -> bool {
     let Some(name) = name.strip_suffix(']') else { return false };
     format!("{address}]:0").parse::<SocketAddrV6>().is_ok_and(|it| it.ip().segments()[0] & 0xffc0 == 0xfe80)
         && !name.is_empty()
-        && name.chars().all(|c| matches!(c, '!'..='~' if c != ']'))
+        && !name.chars().any(is_in_no_host)
+}
+
+fn is_in_no_host(c: char) -> bool {
+    matches!(c, '/' | ';' | '[' | ']') || c.is_control() || c.is_whitespace()
 }
 
 fn connects(text: &str) {
@@ -102,7 +112,10 @@ fn connects(text: &str) {
     assert_eq!(endpoint.as_str(), text);
     let is_wild = match text.strip_prefix("tcp://") {
         Some(address) => {
-            address.starts_with("*:") || address.ends_with(":*") || address.trim_end_matches('0').ends_with(':')
+            address.starts_with("*:")
+                || address.starts_with("[*]:")
+                || address.ends_with(":*")
+                || address.trim_end_matches('0').ends_with(':')
         }
         None => text == "ipc://*",
     };
@@ -116,9 +129,8 @@ fn is_endpoint(text: &str) -> bool {
     let Some(address) = text.strip_prefix("tcp://") else { return false };
     let Some(colon) = address.rfind(':') else { return false };
     let (host, port) = (&address[..colon], &address[colon + 1..]);
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    let is_host = !host.is_empty()
-        && (is_bracketed || !host.contains(':'))
-        && !host.chars().any(|c| c == '/' || c == ';' || c.is_control() || c.is_whitespace());
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let name = inside.unwrap_or(host);
+    let is_host = !name.is_empty() && (inside.is_some() || !host.contains(':')) && !name.chars().any(is_in_no_host);
     is_host && (port == "*" || digits(port, 65_535).is_some())
 }

@@ -35,13 +35,10 @@ fn each_form_of_a_host_is_bound_and_reported_as_an_address() {
         ("127.9.9.9", "127.9.9.9", &["127.9.9.9"]),
         ("*", "0.0.0.0", &["127.0.0.1", "127.0.0.2"]),
         ("0.0.0.0", "0.0.0.0", &["127.0.0.1"]),
-        ("lo", "127.0.0.1", &["127.0.0.1"]),
         ("localhost", "127.0.0.1", &["127.0.0.1"]),
         ("[::1]", "[::1]", &["[::1]"]),
         ("[::]", "[::]", &["[::1]", "127.0.0.1"]),
         ("[*]", "[::]", &["[::1]", "127.0.0.1"]),
-        ("[lo]", "[::1]", &["[::1]"]),
-        ("[::1%lo]", "[::1]", &["[::1]"]),
         ("[::ffff:127.0.0.1]", "[::ffff:127.0.0.1]", &["127.0.0.1"]),
     ] {
         for port in ["0", "*"] {
@@ -59,26 +56,15 @@ fn each_form_of_a_host_is_bound_and_reported_as_an_address() {
 }
 
 #[test]
-fn an_address_of_one_interface_is_reported_with_its_name() {
-    let interfaces = if_addrs::get_if_addrs().unwrap();
-    let local = interfaces.iter().find(|it| it.ip().is_ipv6() && it.is_link_local() && it.index.is_some());
-    let Some(local) = local else { return };
-    let (address, name, number) = (local.ip(), &local.name, local.index.unwrap());
-    for zone in [name, &number.to_string()] {
-        let listener = listen_at(&format!("tcp://[{address}%{zone}]:*")).unwrap();
-        assert_eq!(listener.side.endpoint.as_str(), format!("tcp://[{address}%{name}]:{}", port_of(&listener)));
-    }
-}
-
-#[test]
 fn a_port_in_use_a_foreign_address_and_an_unknown_host_have_an_error() {
     let first = listen_at("tcp://127.0.0.1:*").unwrap();
     for (endpoint, reason) in [
         (first.side.endpoint.as_str(), "Address already in use"),
         (&format!("tcp://*:{}", port_of(&first)), "Address already in use"),
         ("tcp://192.0.2.254:*", "Cannot assign requested address"),
-        ("tcp://nowhere0:16103", "the host is no interface, no address and no known name"),
-        ("tcp://[fe80::1%nowhere0]:*", "No such device"),
+        ("tcp://nowhere0:16103", "not known"),
+        ("tcp://[fe80::1%nowhere0]:*", "not known"),
+        ("tcp://[127.0.0.1]:*", "no address of the right family"),
     ] {
         let error = listen_at(endpoint).err().unwrap().to_string();
         assert!(error.contains(reason), "{endpoint}: {error}");
