@@ -15,7 +15,7 @@ use super::python::{parse, parsed};
 /// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and
 /// there is no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`]
 /// refuses, also if it would do so after the edit.
-pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
+pub fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
     let (open, makes_token) = match (parse(source)?, is_open) {
         (Access::Open(_), true) | (Access::Disabled(DisabledReason::NotOpen { .. }), false) => return Ok(None),
         (Access::Disabled(DisabledReason::NotOpen { has_token, .. }), true) => (Some("True".to_owned()), !has_token),

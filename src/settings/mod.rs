@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use access::random_hex;
 pub use access::{Access, DisabledReason};
-pub(crate) use edit::with_access;
+pub use edit::with_access;
 pub use fault::SettingsFault;
 pub(crate) use file::{EMPTY_FOR, FileVersion, SettingsReading, default_path, read};
 pub(crate) use python::parse_for_client;

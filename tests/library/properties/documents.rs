@@ -1,9 +1,11 @@
 //! Documents: message bodies and MessagePack frames, which are compared with `serde_json`, and settings files.
 
+use std::ops::Range;
+
 use adapter_gateway::message::msgpack::to_json;
 use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
-use adapter_gateway::settings;
+use adapter_gateway::settings::{self, Access, DisabledReason};
 use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -152,11 +154,89 @@ struct Members {
     payload: IgnoredAny,
 }
 
-/// A settings file is read or refused, with the same result each time, and a refusal has a text.
+/// The token that is put where there is none.
+const NEW_TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A settings file is read or refused, with the same result each time, and a refusal has a text. One that is read can be
+/// switched on and off, unless it would be refused afterwards, and nothing else of it changes.
 pub(crate) fn settings(file: &[u8]) {
     let read = settings::parse(file);
     assert_eq!(read, settings::parse(file));
-    if let Err(fault) = read {
-        assert!(!fault.to_string().is_empty());
+    let switch = |file: &[u8], is_open| settings::with_access(file, is_open, NEW_TOKEN);
+    let access = match read {
+        Ok(access) => access,
+        Err(fault) => {
+            assert!(!fault.to_string().is_empty());
+            assert_eq!([true, false].map(|is_open| switch(file, is_open)), [Err(fault), Err(fault)]);
+            return;
+        }
+    };
+    let (is_open, has_token) = match access {
+        Access::Open(_) => (true, true),
+        Access::Disabled(DisabledReason::NotOpen { has_token, .. }) => (false, has_token),
+        Access::Disabled(_) => (true, false),
+    };
+    if let Ok(switched) = switch(file, true) {
+        assert_eq!(switched.is_none(), is_open && has_token);
+        let on = switched.unwrap_or_else(|| file.to_vec());
+        assert!(is_edited(file, &on, (!is_open).then_some("True"), !has_token));
+        let Ok(Access::Open(token)) = settings::parse(&on) else { panic!("it is not open") };
+        assert_eq!(token.matches(NEW_TOKEN.as_bytes()), !has_token);
+        if let Ok(off) = switch(&on, false) {
+            let off = off.unwrap();
+            assert!(is_edited(&on, &off, Some("False"), false));
+            // Where the name was bound in another way, each of the two writes an assignment to it alone.
+            assert!(is_open || switch(&off, true) == Ok(Some(on)));
+        }
     }
+    if let Ok(switched) = switch(file, false) {
+        assert_eq!(switched.is_some(), is_open);
+        let off = switched.unwrap_or_else(|| file.to_vec());
+        assert!(is_edited(file, &off, is_open.then_some("False"), false));
+        let Ok(Access::Disabled(DisabledReason::NotOpen { has_token: now, .. })) = settings::parse(&off) else {
+            panic!("it is open")
+        };
+        assert_eq!(now, has_token);
+    }
+}
+
+/// Returns whether `after` is `before` with this value of `OPEN_REST_API`, with the new token, or with both, each in the
+/// place of the former value or in a line at the end.
+fn is_edited(before: &[u8], after: &[u8], value: Option<&str>, has_new_token: bool) -> bool {
+    let nowhere = vec![0..0];
+    let of_value = value.map_or(nowhere.clone(), |value| places_of(after, "OPEN_REST_API", value));
+    let quoted = format!("\"{NEW_TOKEN}\"");
+    let of_token = if has_new_token { places_of(after, "TOKEN", &quoted) } else { nowhere };
+    of_value.iter().any(|one| {
+        of_token.iter().any(|other| {
+            let (first, second) = if one.start <= other.start { (one, other) } else { (other, one) };
+            if first.end > second.start {
+                return false;
+            }
+            let (start, middle, end) = (&after[..first.start], &after[first.end..second.start], &after[second.end..]);
+            let rest = before.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            rest.is_some_and(|rest| middle.is_empty() || rest.windows(middle.len()).any(|part| part == middle))
+        })
+    })
+}
+
+/// Returns where the value may have been written: each of its places, and the line of each assignment, with its end and
+/// perhaps with the end of the line before it.
+fn places_of(file: &[u8], name: &str, value: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let assigned = format!("{name} = ");
+    for start in (0..file.len()).filter(|start| file[*start..].starts_with(value.as_bytes())) {
+        let end = start + value.len();
+        places.push(start..end);
+        if let Some(before) = file[..start].strip_suffix(assigned.as_bytes()) {
+            let newline_after = newline_bytes(|newline| file[end..].starts_with(newline));
+            let newline_before = newline_bytes(|newline| before.ends_with(newline));
+            places.extend([0, newline_before].map(|more| before.len() - more..end + newline_after));
+        }
+    }
+    places
+}
+
+fn newline_bytes(is_there: impl Fn(&[u8]) -> bool) -> usize {
+    [&b"\r\n"[..], b"\n", b"\r"].into_iter().find(|newline| is_there(newline)).map_or(0, <[u8]>::len)
 }
