@@ -203,7 +203,7 @@ pub(crate) fn settings(file: &[u8]) {
 /// Returns whether `after` is `before` with this value of `OPEN_REST_API`, with the new token, or with both, each in the
 /// place of the former value or in a line at the end.
 fn is_edited(before: &[u8], after: &[u8], value: Option<&str>, has_new_token: bool) -> bool {
-    let nowhere = vec![0..0];
+    let nowhere: Vec<_> = std::iter::once(0..0).collect();
     let of_value = value.map_or(nowhere.clone(), |value| places_of(after, "OPEN_REST_API", value));
     let quoted = format!("\"{NEW_TOKEN}\"");
     let of_token = if has_new_token { places_of(after, "TOKEN", &quoted) } else { nowhere };
