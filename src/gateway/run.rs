@@ -1,6 +1,7 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::num::NonZero;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::http::admission::ENDPOINT;
 use crate::server::listener::{BoundAddress, ListeningSocket};
 use crate::server::pool::check_io;
 use crate::server::shared::{Mode, Opened};
-use crate::sys::advice::path_option;
+use crate::sys::advice::{Refused, advice, path_option};
 use crate::sys::listener::remove_files;
 use crate::sys::log::{log, warning};
 use crate::sys::{event_loop, or_never};
@@ -225,8 +226,14 @@ impl Gateway {
             Api::Off { reason, to_switch_on: None } => warning(format_args!("not listening: {reason}")),
             Api::Off { reason, to_switch_on: Some(path) } => {
                 log(format_args!("not listening: {reason}"));
-                let option = path_option("--settings", path);
-                log(format_args!("to switch the API on: adapter-gateway enable{option}"));
+                match advice(ErrorKind::NotFound, Refused::Path(path)) {
+                    // These settings are those of root, and not those that the person means.
+                    Some(cure) => warning(format_args!("{cure}")),
+                    None => log(format_args!(
+                        "to switch the API on: adapter-gateway enable{}",
+                        path_option("--settings", path)
+                    )),
+                }
             }
         }
     }

@@ -172,13 +172,17 @@ fn settings_of_root_that_sudo_has_the_program_look_for_are_no_file_to_enable() {
         return skip("nobody can be root here: this needs `unshare`");
     }
     let home = tempfile::tempdir().unwrap();
-    let run_by_sudo = |arguments: &[&str], status| {
+    let start_by_sudo = |arguments: &[&str]| {
         let mut command = binary();
         command.args(arguments).env("HOME", home.path()).env("SUDO_UID", "1000").env_remove("XDG_CONFIG_HOME");
-        let Transcript { stdout, stderr } = Process::spawn(&mut after(&unshared("", "true"), &command)).finish(status);
+        Process::spawn(&mut after(&unshared("", "true"), &command))
+    };
+    let run_by_sudo = |arguments: &[&str], status| {
+        let Transcript { stdout, stderr } = start_by_sudo(arguments).finish(status);
         stdout + &stderr
     };
     let cure = "sudo may have this program use another home than yours: run it without sudo, or use --settings";
+    start_by_sudo(&["serve", "--listen", "127.0.0.1:0"]).wait_log(&format!("warning: {cure}"));
     let told = run_by_sudo(&["send", "t", "{}"], 3);
     assert!(told.trim_end().ends_with(cure) && !told.contains("enable"), "{told}");
     let told = run_by_sudo(&["enable"], 0);
