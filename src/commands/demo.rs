@@ -17,7 +17,7 @@ use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::message::{Encoding, topics};
-use crate::settings::random_hex;
+use crate::sys;
 use crate::sys::advice::path_option;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
@@ -32,10 +32,10 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the command until it is interrupted, or its terminal is closed.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let token = random_hex().map_err(Failure::configuration)?;
+    let token = sys::random_hex().map_err(Failure::configuration)?;
     let source = Token::new(&token).map(TokenSource::Fixed).ok_or_else(|| Failure::configuration("no token"))?;
     let mut config = serve::demo_config(arguments)?;
-    let name = format!("adapter-gateway-demo-{}", random_hex().map_err(Failure::configuration)?);
+    let name = format!("adapter-gateway-demo-{}", sys::random_hex().map_err(Failure::configuration)?);
     let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
     let addresses = config.tcp_addresses();

@@ -11,6 +11,7 @@ use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
 use crate::message::publish::HUB_CURE;
 use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
+use crate::sys;
 use crate::sys::advice::{Refused, advice, path_option};
 use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
@@ -48,7 +49,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
              adapter-gateway enable{option}\n"
         ),
     };
-    let flaws = match settings::read(&path, settings::parse).access {
+    let flaws = match settings::read(&path, false).access {
         Ok(Access::Open(token)) => token.flaws(token_bytes(Limits::DEFAULT.head_bytes)),
         _ => Vec::new(),
     };
@@ -71,7 +72,7 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
         Failure::configuration(format_args!("{}: {error}; nothing is changed; {cure}", place.display()))
     };
     let file = behind_links(path).map_err(|error| refused(path, error))?;
-    let token = settings::random_hex().map_err(|error| refused(&file, error.into()))?;
+    let token = sys::random_hex().map_err(|error| refused(&file, error))?;
     // The file is replaced, so the directory decides.
     let directory = file.parent().unwrap_or(&file);
     if is_open {

@@ -54,7 +54,7 @@ impl WatchedSettings {
     /// was seen to be empty alone for some time.
     pub(super) fn read_again(&mut self, forced: bool, now: Instant) -> Option<SettingsChange> {
         let path = self.path.as_deref()?;
-        let SettingsReading { access, version, is_empty } = settings::read(path, settings::parse);
+        let SettingsReading { access, version, is_empty } = settings::read(path, false);
         let empty_since = self.empty_since.take().unwrap_or(now);
         if is_empty && !forced && version != self.version && now < empty_since + EMPTY_FOR {
             self.empty_since = Some(empty_since);

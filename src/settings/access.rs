@@ -2,9 +2,6 @@
 
 use std::path::Path;
 
-use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use crate::terms::token::Token;
 
 /// The meaning of a settings file.
@@ -45,13 +42,4 @@ impl DisabledReason {
             Self::TokenMissing => format!("TOKEN is not set, or empty, in {settings}"),
         }
     }
-}
-
-/// Returns a token or a name: 16 random bytes, which nobody can guess, in hexadecimal digits, which a URL takes as they
-/// are. Fails where the kernel has none.
-pub(crate) fn random_hex() -> Result<String, Errno> {
-    let mut bytes = [0; 16];
-    // The kernel gives up to 256 bytes at once, or none.
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

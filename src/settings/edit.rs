@@ -10,20 +10,23 @@ use ruff_text_size::{Ranged, TextRange};
 use super::access::{Access, DisabledReason};
 use super::encoding;
 use super::fault::SettingsFault;
-use super::python::{parse, parsed};
+use super::python::{assignment, parse, parsed};
 
 /// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and
 /// there is no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`]
 /// refuses, also if it would do so after the edit.
 pub fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
-    let (open, makes_token) = match (parse(source)?, is_open) {
-        (Access::Open(_), true) | (Access::Disabled(DisabledReason::NotOpen { .. }), false) => return Ok(None),
-        (Access::Disabled(DisabledReason::NotOpen { has_token, .. }), true) => (Some("True".to_owned()), !has_token),
-        (Access::Disabled(_), true) => (None, true),
-        (_, false) => (Some("False".to_owned()), false),
+    let (was_open, has_token) = match parse(source)? {
+        Access::Disabled(DisabledReason::NotOpen { has_token, .. }) => (false, has_token),
+        access => (true, matches!(access, Access::Open(_))),
     };
+    let open = (was_open != is_open).then(|| if is_open { "True" } else { "False" }.to_owned());
+    let token = (is_open && !has_token).then(|| format!("\"{token}\""));
+    if open.is_none() && token.is_none() {
+        return Ok(None);
+    }
     let mut edited = source.to_vec();
-    for (name, value) in [("OPEN_REST_API", open), ("TOKEN", makes_token.then(|| format!("\"{token}\"")))] {
+    for (name, value) in [("OPEN_REST_API", open), ("TOKEN", token)] {
         let Some(value) = value else { continue };
         let (_, module) = parsed(&edited)?;
         match last_value(name, module.suite()) {
@@ -49,18 +52,17 @@ pub fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<V
 /// Returns the place of the value in the last binding of a name, if a statement of the module assigns to it alone.
 fn last_value(name: &str, module: &[Stmt]) -> Option<TextRange> {
     let mut binding = Binding { name, is_found: false };
-    // An annotation without a value binds nothing.
-    let is_bare = |it: &&Stmt| it.as_ann_assign_stmt().is_some_and(|annotated| annotated.value.is_none());
-    let last = module.iter().rev().filter(|statement| !is_bare(statement)).find(|statement| {
-        binding.visit_stmt(statement);
+    let last = module.iter().rev().find(|statement| {
+        // An annotation without a value binds nothing.
+        if !statement.is_ann_assign_stmt() || assignment(statement).is_some() {
+            binding.visit_stmt(statement);
+        }
         binding.is_found
     })?;
-    let (target, value) = match last {
-        Stmt::Assign(assign) if assign.targets.len() == 1 => (assign.targets.first()?, &assign.value),
-        Stmt::AnnAssign(assign) => (&*assign.target, assign.value.as_ref()?),
-        _ => return None,
-    };
-    target.as_name_expr().filter(|target| target.id == *name).map(|_| value.range())
+    match assignment(last)? {
+        ([Expr::Name(target)], Some(value)) if target.id == *name => Some(value.range()),
+        _ => None,
+    }
 }
 
 /// Finds whether a statement may bind a name. What a function, a class or an object has under the same name counts too.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::access::{Access, DisabledReason};
-use super::fault::SettingsFault;
-use super::python::MAX_FILE_BYTES;
+use super::python::{MAX_FILE_BYTES, access};
 use crate::sys::advice::{Refused, advised};
 use crate::sys::secret_file;
 
@@ -33,12 +32,14 @@ fn version(it: &Metadata) -> FileVersion {
     (it.dev(), it.ino(), it.size(), it.mode(), (it.ctime(), it.ctime_nsec()))
 }
 
-pub(crate) fn read(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, SettingsFault>) -> SettingsReading {
+/// An `OPEN_REST_API` that is not assigned means `open_by_default`. It is set for a client: on another machine, the file
+/// may be a copy that has the token alone.
+pub(crate) fn read(path: &Path, open_by_default: bool) -> SettingsReading {
     let before = fs::metadata(path).ok().as_ref().map(version);
-    // A file of one byte more than it may have is refused by `parse`.
+    // A file of one byte more than it may have is refused by `access`.
     match secret_file::read(path, MAX_FILE_BYTES) {
         Ok((metadata, source)) => SettingsReading {
-            access: parse(&source).map_err(|fault| format!("{}:{fault}", path.display())),
+            access: access(&source, open_by_default).map_err(|fault| format!("{}:{fault}", path.display())),
             version: Some(version(&metadata)),
             is_empty: source.is_empty(),
         },

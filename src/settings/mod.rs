@@ -16,10 +16,8 @@ mod python;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::random_hex;
 pub use access::{Access, DisabledReason};
 pub use edit::with_access;
 pub use fault::SettingsFault;
 pub(crate) use file::{EMPTY_FOR, FileVersion, SettingsReading, default_path, read};
-pub(crate) use python::parse_for_client;
 pub use python::{MAX_FILE_BYTES, parse};

@@ -4,7 +4,9 @@
 //! or inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
 //! `class`, `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
 
-use ruff_python_ast::{Expr, Int, ModModule, Number, Stmt, StringLiteral, UnaryOp};
+use std::slice;
+
+use ruff_python_ast::{Expr, Int, ModModule, Number, Stmt, UnaryOp};
 use ruff_python_parser::{Parsed, UnsupportedSyntaxErrorKind, parse_module};
 use ruff_text_size::Ranged;
 
@@ -24,13 +26,8 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, false)
 }
 
-/// Parses as [`parse`] does, for a client. On another machine, the file may be a copy that has the token alone.
-pub(crate) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
-    access(source, true)
-}
-
-/// `open_by_default` is what an `OPEN_REST_API` that is not assigned means.
-fn access(source: &[u8], open_by_default: bool) -> Result<Access, SettingsFault> {
+/// Parses as [`parse`] does. `open_by_default` is what an `OPEN_REST_API` that is not assigned means.
+pub(super) fn access(source: &[u8], open_by_default: bool) -> Result<Access, SettingsFault> {
     let (text, module) = parsed(source)?;
     let open = last_assignment(module.suite(), "OPEN_REST_API");
     let other = open.map(|value| other_literal(&text, value)).transpose()?.flatten();
@@ -80,28 +77,37 @@ fn other_literal(text: &str, value: &Expr) -> Result<Option<(usize, &'static str
 }
 
 fn token(text: &str, value: &Expr) -> Result<Option<Token>, SettingsFault> {
-    let refused = |at: &dyn Ranged, what| Err(SettingsFault::at(text, at.start(), what));
+    let refused = |what| Err(SettingsFault::at(text, value.start(), what));
     match value {
         Expr::NoneLiteral(_) => Ok(None),
-        Expr::StringLiteral(string) => match string.value.iter().find(|part| has_lone_surrogate(text, part)) {
-            Some(part) => refused(part, "TOKEN holds a lone surrogate, which is no character"),
-            None => Ok(Token::new(string.value.to_str())),
-        },
-        value if is_literal(value) => refused(value, "TOKEN is not a string; write it in quotes"),
-        value => refused(value, "TOKEN is not a literal; write it in quotes"),
+        // The parser puts U+FFFD in the place of one half of a UTF-16 pair, which Python keeps and then cannot encode.
+        Expr::StringLiteral(string) if string.value.to_str().contains('\u{FFFD}') => {
+            refused("TOKEN holds a lone surrogate or U+FFFD, which is no character")
+        }
+        Expr::StringLiteral(string) => Ok(Token::new(string.value.to_str())),
+        value if is_literal(value) => refused("TOKEN is not a string; write it in quotes"),
+        _ => refused("TOKEN is not a literal; write it in quotes"),
     }
 }
 
 /// Returns the value of the last assignment to `name`. Where only execution would give the value, it returns the name
 /// at that place, which is no literal.
 fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<&'a Expr> {
-    module.iter().rev().find_map(|statement| match statement {
+    module.iter().rev().filter_map(assignment).find_map(|(targets, value)| {
         // Python assigns to the targets from left to right, so the last one decides.
-        Stmt::Assign(assign) => assign.targets.iter().rev().find_map(|target| bound(target, Some(&assign.value), name)),
-        Stmt::AnnAssign(assign) => bound(&assign.target, Some(assign.value.as_deref()?), name),
-        Stmt::AugAssign(assign) => bound(&assign.target, None, name),
-        _ => None,
+        targets.iter().rev().find_map(|target| bound(target, value, name))
     })
+}
+
+/// Returns the targets of an assignment, and the value unless an operator computes it; `None` for another statement, and
+/// for an annotation without a value, which assigns nothing.
+pub(super) fn assignment(statement: &Stmt) -> Option<(&[Expr], Option<&Expr>)> {
+    match statement {
+        Stmt::Assign(assign) => Some((&assign.targets, Some(&assign.value))),
+        Stmt::AnnAssign(assign) => Some((slice::from_ref(&assign.target), Some(assign.value.as_deref()?))),
+        Stmt::AugAssign(assign) => Some((slice::from_ref(&assign.target), None)),
+        _ => None,
+    }
 }
 
 /// Returns what an assignment to `target` binds `name` to, if it binds it. There is no `value` where only execution
@@ -137,27 +143,4 @@ fn is_literal(expr: &Expr) -> bool {
         }
         _ => expr.is_literal_expr() || elements(expr).is_some_and(|elements| elements.iter().all(is_literal)),
     }
-}
-
-/// Returns whether an escape of the string is one half of a UTF-16 pair. The parser puts U+FFFD in its place. Python
-/// keeps it and then cannot encode the string.
-fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
-    if string.flags.prefix().is_raw() {
-        return false;
-    }
-    let source = text.get(string.range.start().into()..string.range.end().into());
-    debug_assert!(source.is_some(), "the parser gives ranges of the text that it parsed");
-    let mut chars = source.unwrap_or_default().chars();
-    while chars.any(|c| c == '\\') {
-        let digits = match chars.next() {
-            Some('u') => chars.as_str().get(..4),
-            Some('U') => chars.as_str().get(..8),
-            _ => None,
-        };
-        let code_point = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        if code_point.is_some_and(|code_point| (0xD800..0xE000).contains(&code_point)) {
-            return true;
-        }
-    }
-    false
 }

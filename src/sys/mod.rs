@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::{io, thread};
 
 use argh::FromArgValue;
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
@@ -21,6 +22,15 @@ pub(crate) mod retry;
 pub(crate) mod secret_file;
 pub mod watch;
 pub mod writer;
+
+/// Returns a token or a name: 16 random bytes, which nobody can guess, in hexadecimal digits, which a URL takes as they
+/// are. Fails where the kernel has none.
+pub(crate) fn random_hex() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    // The kernel gives up to 256 bytes at once, or none.
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
 /// Returns an event loop for one thread.
 pub(crate) fn event_loop() -> io::Result<Runtime> {

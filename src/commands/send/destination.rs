@@ -64,7 +64,8 @@ impl Destination {
 
     /// Reads the settings file, and returns what each request begins with, up to the value of its `Content-Length`.
     pub(super) fn request_head(&self) -> Result<Vec<u8>, Failure> {
-        let token = match settings::read(&self.settings, settings::parse_for_client).access {
+        let open_by_default = true;
+        let token = match settings::read(&self.settings, open_by_default).access {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
                 if reason == DisabledReason::SettingsAbsent

@@ -7,7 +7,7 @@ use crate::settings::{self, Access, DisabledReason, SettingsReading, parse};
 use crate::terms::token::Token;
 
 fn read(path: &Path) -> SettingsReading {
-    settings::read(path, parse)
+    settings::read(path, false)
 }
 
 fn read_source(source: &[u8]) -> (PathBuf, Result<Access, String>) {
