@@ -33,10 +33,8 @@ impl Field {
     /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
     pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
-        // The length excludes most rows at once.
-        let is_it =
-            |above: Option<Self>, name: &str| name.len() == key.len() && above == parent && name.as_bytes() == key;
-        Self::ROWS.iter().find(|(_, (above, name))| is_it(*above, name)).map(|(field, _)| *field)
+        let row = Self::ROWS.iter().find(|(_, (above, name))| *above == parent && name.as_bytes() == key);
+        row.map(|(field, _)| *field)
     }
 
     pub(super) fn key(self) -> &'static str {

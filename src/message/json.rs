@@ -185,13 +185,13 @@ impl<'t> JsonReader<'t> {
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
         debug_assert_eq!(self.byte(), b'"', "no string begins here");
-        let start = self.at + 1;
-        let (_, rest) = self.text.split_at(start);
+        let Some(rest) = self.text.get(self.at + 1..) else { return Err(UNEXPECTED_END) };
+        self.at += 1;
+        let start = self.at;
         if let Some((raw, [b'"', ..])) = rest.split_at_checked(plain_bytes(rest)) {
-            self.at = start + raw.len() + 1;
+            self.at += raw.len() + 1;
             return Ok(JsonString { raw, start, has_escapes: false });
         }
-        self.at = start;
         self.string_with_escapes()
     }
 
@@ -300,7 +300,9 @@ impl<'t> JsonReader<'t> {
 
     #[inline]
     fn rest(&self) -> &'t [u8] {
-        self.text.split_at(self.at).1
+        debug_assert!(self.at <= self.text.len(), "the reader is past the end of its text");
+        // Behind its text, which only a bug can cause, there is nothing, and a text that ends there is refused.
+        self.text.get(self.at..).unwrap_or_default()
     }
 
     /// Where there is no next byte, its absence is the reason.
