@@ -291,7 +291,6 @@ impl<'t> JsonReader<'t> {
     #[inline]
     fn skip_one(&mut self, wanted: &[u8]) -> bool {
         let is_there = wanted.contains(&self.byte());
-        // As `+= usize::from(is_there)`, rustc 1.95 loses the addition where the caller branches on the result.
         if is_there {
             self.at += 1;
         }

@@ -30,12 +30,25 @@ const BACKLOG: i32 = 4096;
 /// completes a handshake that has begun. Without it, a request could come between the last accept and the close, and
 /// clients that connect all the time would never let the backlog be empty.
 const NO_SYN: [SockFilter; 4] = [
-    // ldb [13]; jset #SYN, drop, pass
-    SockFilter::new(0x30, 0, 0, 13),
-    SockFilter::new(0x45, 0, 1, 0x02),
-    SockFilter::new(0x06, 0, 0, 0),
-    SockFilter::new(0x06, 0, 0, u32::MAX),
+    SockFilter::new(LOAD_BYTE, 0, 0, FLAGS_AT),
+    // Where the bit is not set, the next instruction is skipped.
+    SockFilter::new(JUMP_IF_SET, 0, 1, SYN),
+    SockFilter::new(RETURN, 0, 0, NOTHING),
+    SockFilter::new(RETURN, 0, 0, ALL),
 ];
+
+/// Instructions of filters, as `linux/filter.h` composes them.
+const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
+const JUMP_IF_SET: u16 = 0x45; // BPF_JMP | BPF_JSET | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+/// Where the byte of the flags is in the header of TCP, and the bit of SYN in it (RFC 9293 §3.1).
+const FLAGS_AT: u32 = 13;
+const SYN: u32 = 0x02;
+
+/// How many bytes of a packet pass.
+const NOTHING: u32 = 0;
+const ALL: u32 = u32::MAX;
 
 /// The pause in accepting after an error, such as no descriptors left: attempts that fail at once take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

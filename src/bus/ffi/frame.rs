@@ -33,9 +33,9 @@ impl Frame {
     /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
     /// Returns `None` if there is no memory for the frame.
     pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
-        let bytes = buffer.get(part.clone());
-        assert!(bytes.is_some(), "no part {part:?} in {} bytes", buffer.len());
-        let bytes = bytes?;
+        let Some(bytes) = buffer.get(part.clone()) else {
+            unreachable!("no part {part:?} in {} bytes", buffer.len());
+        };
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));
