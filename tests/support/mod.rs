@@ -51,7 +51,7 @@ pub(crate) use self::http::{Client, SHORTEST_TIMEOUT};
 pub(crate) use self::io_mode::io_mode;
 pub(crate) use self::lateness::Lateness;
 pub(crate) use self::load::{Load, accepted, refused_as};
-pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, refuses};
+pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, free_listener, refuses};
 pub(crate) use self::pair::Pair;
 pub(crate) use self::peer::{Form, RawPeer, subscribe};
 pub(crate) use self::permissions::{NOBODY, can_give_away, give_away, mode, set_mode};

@@ -13,11 +13,16 @@ use super::PATIENCE;
 /// the kernel may give it to the next test that asks for any port. So each call takes another host of 127.0.0.0/8, from
 /// the id of this process and a counter.
 pub(crate) fn free_address() -> SocketAddr {
+    free_listener().local_addr().unwrap()
+}
+
+/// Listens at such an address. Between two binds, a listener at every address could get the port.
+pub(crate) fn free_listener() -> TcpListener {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let host = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
     let [_, b, c, d] = host.to_be_bytes();
     let host = Ipv4Addr::new(127, b.max(1), c, d.clamp(1, 254));
-    TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
+    TcpListener::bind((host, 0)).unwrap()
 }
 
 /// Connects to an address of any family. Each write is a segment, and no call waits longer than [`PATIENCE`].

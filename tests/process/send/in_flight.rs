@@ -25,7 +25,7 @@ const TAKEN: &[u8] =
 
 impl Server {
     fn start() -> Self {
-        Self { listener: TcpListener::bind(free_address()).unwrap(), settings: enabled_settings("x") }
+        Self { listener: free_listener(), settings: enabled_settings("x") }
     }
 
     fn send(&self, input: impl Into<Stdio>) -> Command {
