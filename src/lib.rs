@@ -23,12 +23,13 @@
 //! | [`bus`] | `message`, `zmtp`, `sys` | the queue, the bus thread, the hubs that it dials and the ports that it serves |
 //! | [`tls`] | `sync`, `sys` | TLS sessions, and certificates |
 //! | [`settings`] | `terms`, `sys` | reads `user_settings.py` |
-//! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
+//! | [`http`] | `message`, `mark` | HTTP/1.1: the state machine of a connection, admission, and answers |
 //! | [`message`] | `sync`, `terms` | JSON text to topic and payload, vocabularies, MessagePack |
-//! | [`zmtp`] | `terms` | ZMTP 3 as our ports speak it, and what waits for whom |
+//! | [`zmtp`] | `terms`, `mark` | ZMTP 3 as our ports speak it, and what waits for whom |
 //! | [`sync`] | | what threads share: counters, and the budget of bodies |
 //! | [`terms`] | | what several layers name: the token, the limits of a run, and topics of the log |
-//! | [`sys`] | | the operating system: the log, files, hosts, listening sockets, threads and the process |
+//! | [`sys`] | `mark` | the operating system: the log, files, hosts, listening sockets, threads and the process |
+//! | `mark` | | why a rare branch is there, and that a test takes it |
 //!
 //! # Invariants
 //!
@@ -46,6 +47,7 @@ pub mod cli;
 pub mod commands;
 pub mod gateway;
 pub mod http;
+mod mark;
 pub mod message;
 pub mod server;
 pub mod settings;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::admission::token_bytes;
+use crate::mark::mark;
 use crate::settings::{self, Access, EMPTY_FOR, FileVersion, SettingsReading};
 use crate::sys::log::{StandingWarnings, warning};
 use crate::sys::secret_file::exposures;
@@ -57,6 +58,7 @@ impl WatchedSettings {
         let SettingsReading { access, version, is_empty } = settings::read(path, false);
         let empty_since = self.empty_since.take().unwrap_or(now);
         if is_empty && !forced && version != self.version && now < empty_since + EMPTY_FOR {
+            mark!("an editor empties a file, and then writes it");
             self.empty_since = Some(empty_since);
             return None;
         }

@@ -28,6 +28,7 @@
 use std::time::Duration;
 
 use crate::http::connection::Waiting;
+use crate::mark::mark;
 use crate::terms::limits::Timeouts;
 
 /// How long after the stop began, or after its handshake, a client may begin a request, and a handshake may take. One
@@ -197,6 +198,7 @@ impl Timing {
             StageTime::Late { first, last } => (last, first),
         };
         if let Some(due) = after_pause(seen, now) {
+            mark!("the process was stopped for a while, and the client could go on for no time");
             stage.time = StageTime::Until(due);
             return Ok(Step::Wait(due));
         }

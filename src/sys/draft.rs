@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use super::process::{has_lease, take_lease};
 use super::retry::{PAUSE, lock_directory, retry_until};
 use super::secret_file::{self, ReadFile};
+use crate::mark::mark;
 
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
@@ -108,6 +109,7 @@ impl Draft {
         if read.is_none() || is_as_read(&self.temporary, read) && leased.is_none_or(has_lease) {
             return Ok(());
         }
+        mark!("another program has put its file there between the look and the exchange");
         // What came out goes back, and so does what comes out then, until that is what was put there before it.
         loop {
             let taken = fs::metadata(&self.temporary)?.ino();
@@ -136,6 +138,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], read: Option<&ReadFile>, is_r
             published => return published,
         }
     }
+    mark!("the file has other names, or is mounted, and would lose that by an exchange");
     let file = open_unfollowed(OpenOptions::new().write(true), path)?;
     let opened = file.metadata()?;
     let Some((_, before)) = read.filter(|(it, _)| is_same_file(&opened, it) && is_as_read(path, read)) else {
@@ -219,6 +222,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::mark::must_hit;
     use crate::sys::process::ignore_signals_of_files;
 
     /// Whoever may write to the directory exchanges the file for a link again and again.
@@ -257,8 +261,10 @@ mod tests {
         let [path, other] = ["path", "other"].map(|name| directory.path().join(name));
         fs::write(&path, "longer").unwrap();
         fs::hard_link(&path, &other).unwrap();
-        let read = secret_file::read(&path, 10).unwrap();
-        replace(&path, b"short", Some(&read), false).unwrap();
+        must_hit("the file has other names, or is mounted, and would lose that by an exchange", || {
+            let read = secret_file::read(&path, 10).unwrap();
+            replace(&path, b"short", Some(&read), false).unwrap();
+        });
         assert_eq!(fs::read_to_string(&other).unwrap(), "short");
     }
 
@@ -269,7 +275,7 @@ mod tests {
         ignore_signals_of_files();
         let directory = tempfile::tempdir().unwrap();
         let [path, other] = ["path", "other"].map(|name| directory.path().join(name));
-        for round in 0..1_000 {
+        let meets_another_program = |round: u64| {
             fs::write(&path, "old").unwrap();
             fs::write(&other, "new").unwrap();
             let read = secret_file::read(&path, 10).unwrap();
@@ -286,6 +292,9 @@ mod tests {
             });
             let found = fs::read_to_string(&path).unwrap();
             assert_eq!(found, "new", "{replaced:?} in round {round}");
-        }
+        };
+        must_hit("another program has put its file there between the look and the exchange", || {
+            (0..1_000).for_each(meets_another_program);
+        });
     }
 }

@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::advice::{Refused, advised};
 use super::retry::lock_directory;
+use crate::mark::mark;
 
 /// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
 const PATH_BYTES: usize = 107;
@@ -187,7 +188,10 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
         Ok(FileType::Socket) => {}
         Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket")),
-        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOENT) => {
+            mark!("the process that had the socket has removed it meanwhile");
+            return Ok(());
+        }
         Err(error) => return Err(error.into()),
     }
     match connect(&new_socket()?, address) {

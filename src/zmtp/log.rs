@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::place_set::PlaceSet;
 use super::wire_message::WireMessage;
+use crate::mark::mark;
 
 /// The number of empty entries that are not worth a walk over all entries, and of entries whose memory a log keeps.
 const FEW_ENTRIES: usize = 1_024;
@@ -160,6 +161,7 @@ impl Log {
             self.empty -= 1;
         }
         if self.empty > FEW_ENTRIES.max(self.messages()) {
+            mark!("one slow reader keeps old messages, and newer ones are gone");
             self.entries.retain(|entry| entry.message.is_some());
             self.empty = 0;
         }
@@ -173,6 +175,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mark::must_hit;
 
     fn push(log: &mut Log, messages: usize) {
         for _ in 0..messages {
@@ -203,7 +206,9 @@ mod tests {
         let mut log = Log::default();
         push(&mut log, 4_000);
         assert_eq!((numbers(&log, 3_998), log.messages()), (vec![3_998, 3_999], 4_000));
-        assert_eq!(free(&mut log, |number| number % 4 != 3), 3_000);
+        must_hit("one slow reader keeps old messages, and newer ones are gone", || {
+            assert_eq!(free(&mut log, |number| number % 4 != 3), 3_000);
+        });
         assert_eq!((log.entries.len(), log.empty), (1_000, 0), "most entries were empty");
         assert_eq!(numbers(&log, 3_990), [3_991, 3_995, 3_999]);
         assert!(numbers(&log, 4_000).is_empty());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::bus::liveness::HAS_VANISHED;
+use crate::mark::mark;
 use crate::zmtp::{PeerFault, SocketRole};
 
 /// How long after its handshake an endpoint counts as connected, unless its subscription has arrived before, or twice as
@@ -171,6 +172,7 @@ impl LinkState {
     pub(super) fn begin_reconnect(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.phase, LinkPhase::Lost(since) if now >= since + RECONNECT_AFTER);
         if is_due {
+            mark!("libzmq forgets an endpoint that breaks the protocol");
             (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
         }
         is_due

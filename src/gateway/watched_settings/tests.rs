@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::mark::must_hit;
 use crate::terms::limits::Limits;
 
 const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
@@ -24,7 +25,9 @@ fn a_file_that_is_empty_while_it_is_saved_changes_nothing() {
     let (mut settings, path) = opened(directory.path());
     let now = Instant::now();
     fs::write(&path, "").unwrap();
-    assert_eq!((settings.read_again(false, now), settings.counts_in(now)), (None, Some(EMPTY_FOR)));
+    must_hit("an editor empties a file, and then writes it", || {
+        assert_eq!((settings.read_again(false, now), settings.counts_in(now)), (None, Some(EMPTY_FOR)));
+    });
     fs::write(&path, OPEN).unwrap();
     assert_eq!(settings.read_again(false, now + EMPTY_FOR), Some(SettingsChange::Unchanged));
     assert!(settings.token().is_ok());
