@@ -10,7 +10,7 @@ use super::listen_address::ListenAddress;
 use super::values::{Colour, count, origin, path, seconds, seconds_or_never};
 use crate::bus::STALL_TIMEOUT;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::sys::Io;
+use crate::terms::Io;
 use crate::terms::limits::{Limits, Timeouts};
 use crate::tls::certificate::CertificateName;
 

@@ -67,8 +67,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 
 /// Starts a thread that prints each message as a subscriber sees it, when its subscription has reached the hub.
 fn start_printing(bus: &Bus) -> Result<(Interrupter, Receiver<()>), Failure> {
-    // The subscribers' side of the hub is bound last.
-    let subscribers = bus.bound().last().map(std::slice::from_ref).unwrap_or_default();
+    // The hub alone is bound, the side of publishers first.
+    let (_, subscribers) = bus.bound().split_at(1);
     // Everything, and the known topics by their names: the log tells of a topic that nobody asks for.
     let topics: Vec<String> = iter::once("").chain(topics::known()).map(str::to_owned).collect();
     let mut subscriber = Subscriber::connect(subscribers, &topics, |_, _| {}).map_err(Failure::configuration)?;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::token_bytes;
-use crate::message::publish::HUB_CURE;
 use crate::settings::{self, Access, EMPTY_FOR, MAX_FILE_BYTES};
 use crate::sys;
 use crate::sys::advice::{Refused, advice, path_option};
@@ -17,6 +16,7 @@ use crate::sys::draft::{self, PRIVATE_DIRECTORY_MODE, remove_abandoned};
 use crate::sys::retry::{lock_directory, retry_until};
 use crate::sys::secret_file;
 use crate::sys::writer::write_all;
+use crate::terms::HUB_CURE;
 use crate::terms::limits::Limits;
 
 /// How long the edit begins anew where other programs change the file at the same time, and the pause before it does.
@@ -93,8 +93,8 @@ fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
         if read.as_ref().is_some_and(|(metadata, source)| source.is_empty() && is_new(metadata)) {
             return Err((&*file, draft::changed()));
         }
-        let source = read.as_ref().map(|(_, source)| source.as_slice()).unwrap_or_default();
-        let edited = match settings::with_access(source, is_open, &token) {
+        // Where there is no file, an empty one is edited.
+        let edited = match settings::with_access(read.as_ref().map_or(&[][..], |(_, source)| source), is_open, &token) {
             Ok(Some(edited)) => edited,
             refused_or_unchanged => return Ok(refused_or_unchanged.map(|_| None)),
         };

@@ -31,25 +31,24 @@ impl JsonStyle {
 /// seen, which are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
     let (mut text, mut level) = (String::with_capacity(json.len()), 0_usize);
-    let mut reader = JsonReader::new(json.as_bytes());
-    let mut end = 0;
+    let (mut reader, mut rest) = (JsonReader::new(json.as_bytes()), json);
     loop {
         let first = reader.peek();
-        let start = reader.at();
+        let (start, from_token) = (reader.at(), rest.trim_ascii_start());
         if !style.indented {
-            let space = json.get(end..start).unwrap_or_default();
-            text.extend(space.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+            let space = rest.chars().take(rest.len() - from_token.len());
+            text.extend(space.map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
         }
-        if start == json.len() {
+        if from_token.is_empty() {
             return text;
         }
         if reader.token(first).is_err() {
             debug_assert!(false, "valid JSON has a token that is none");
             return text;
         }
-        end = reader.at();
-        let token = json.get(start..end).unwrap_or_default();
-        let after = json.get(end..).unwrap_or_default().trim_start();
+        let (token, behind) = from_token.split_at(reader.at() - start);
+        let after = behind.trim_start();
+        rest = behind;
         let (opens, closes) = (matches!(first, b'{' | b'['), matches!(first, b'}' | b']'));
         level = level.saturating_sub(usize::from(closes));
         if style.indented && closes && !text.ends_with(['{', '[']) {

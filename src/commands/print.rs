@@ -95,7 +95,7 @@ fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns the time of day, in the local time zone and to the millisecond.
+/// Returns the time of day, in the local time zone and to the millisecond; that of 1970 where the clock is before it.
 fn clock_time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let [hour, minute, second] = process::local_time(now.as_secs());

@@ -32,7 +32,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let (emit, writer) = started.inspect_err(|failure| {
         // No thread can write the event, so this one does.
         let event = serde_json::to_string(&Event::Failed { status: failure.status, reason: &failure.to_string() });
-        let _ = writeln!(io::stdout(), "{}", event.unwrap_or_default());
+        let _ = event.map(|event| writeln!(io::stdout(), "{event}"));
     })?;
     let result = serve(arguments, &emit);
     // With wrong arguments, nothing was started. A person reads the fault on standard error.

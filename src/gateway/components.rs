@@ -12,11 +12,11 @@ use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::request_log::log_unknown_topics;
 use crate::gateway::signals::Signals;
-use crate::message::publish::HUB_CURE;
 use crate::server::listener::Listening;
 use crate::server::pool::WorkerPool;
 use crate::sys::log::{log, warning};
 use crate::sys::on_thread;
+use crate::terms::HUB_CURE;
 use crate::terms::noted_topics::shown_topic;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.

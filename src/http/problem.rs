@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::http::h1::fields::MediaType;
 use crate::http::h1::{RequestFault, all_bytes};
 use crate::message::Fault;
-use crate::message::publish::{HUB_CURE, Unavailable};
+use crate::message::publish::Unavailable;
 use crate::sync::counting::counted_enum;
+use crate::terms::HUB_CURE;
 
 counted_enum! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order, and its reason phrase.

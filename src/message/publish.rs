@@ -7,9 +7,6 @@ use std::sync::Arc;
 /// Bytes from which a payload keeps its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
-/// What a person does where there is no hub.
-pub const HUB_CURE: &str = "start the adapter, or run a hub here with `--hub`";
-
 /// What takes messages for the bus.
 pub trait Publish {
     /// Checks whether a message could be published now.

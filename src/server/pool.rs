@@ -19,9 +19,9 @@ use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker;
 use crate::sync::budget::Budget;
-use crate::sys::Io;
 use crate::sys::log::log;
 use crate::sys::on_thread;
+use crate::terms::Io;
 use crate::terms::limits::Timeouts;
 
 /// Why the workers did not start.

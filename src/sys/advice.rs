@@ -36,7 +36,8 @@ pub(crate) fn advice(kind: ErrorKind, refused: Refused<'_>) -> Option<String> {
         (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => "make room on that disk".into(),
         (ErrorKind::ReadOnlyFilesystem, _) => "that disk cannot be written: name another place".into(),
         (ErrorKind::NotFound, Refused::Path(path))
-            if var_os("SUDO_UID").is_some() && home_dir().is_some_and(|home| path.starts_with(home)) =>
+            if var_os("SUDO_UID").is_some()
+                && var_os("HOME").is_some_and(|home| !home.is_empty() && path.starts_with(home)) =>
         {
             "sudo may have this program use another home than yours: run it without sudo, or use --settings".into()
         }

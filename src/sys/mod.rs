@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::{io, thread};
 
-use argh::FromArgValue;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -68,17 +67,6 @@ pub(crate) fn on_joined_thread<T: Send + 'static>(
 #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
 pub(crate) fn registered(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)
-}
-
-/// How sockets are waited for (`--io`).
-#[derive(Clone, Copy, Debug, FromArgValue, PartialEq, Eq)]
-pub enum Io {
-    /// io_uring where it is available, else epoll.
-    Auto,
-    /// io_uring, or exit status 5.
-    Uring,
-    /// epoll.
-    Epoll,
 }
 
 #[cfg(test)]

@@ -142,10 +142,7 @@ impl StreamWriter {
 pub fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match write(stream, bytes) {
-            Ok(written) => {
-                debug_assert!(written <= bytes.len(), "the kernel takes no more than it is given");
-                bytes = bytes.get(written..).unwrap_or_default();
-            }
+            Ok(written) => (_, bytes) = bytes.split_at(written),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 // If the poll fails, the next write tells why.

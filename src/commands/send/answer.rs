@@ -52,7 +52,7 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, NoAn
         httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(NoAnswer::Stranger),
         httparse::Status::Partial => return Ok(None),
     };
-    let status = head.code.unwrap_or_default();
+    let status = head.code.ok_or(NoAnswer::Stranger)?;
     let mut answer = Answer { status, retry_after: RETRY_AFTER, ..Answer::default() };
     let (mut length, mut content_type, mut stays_open) = (None, &b""[..], head.version == Some(1));
     for field in head.headers.iter() {

@@ -131,7 +131,7 @@ impl GatewayConnection {
         let Some(tls) = &mut self.tls else {
             let mut bytes = [0; READ_BYTES];
             let length = self.socket.read(&mut bytes)?;
-            self.received.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            self.received.extend_from_slice(bytes.split_at(length).0);
             return Ok(length > 0);
         };
         let length = tls.read_tls(&mut self.socket)?;

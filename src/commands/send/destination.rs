@@ -151,7 +151,8 @@ impl Destination {
     }
 
     fn trust_anchor(&self) -> PathBuf {
-        CertificateSource::beside(&self.settings, Vec::new()).trust_anchor().unwrap_or_default()
+        let [certificate, _key] = CertificateSource::beside(&self.settings, Vec::new()).files();
+        certificate
     }
 
     fn untrusted(&self, reason: &dyn Display) -> Failure {
@@ -171,7 +172,7 @@ impl Destination {
             Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => format!(
                 "the certificate of the gateway at {gateway} has other names; start the gateway with `--cert-name {}`, and \
                  copy its new gateway-cert.pem to {}",
-                self.url.tls_name.as_deref().unwrap_or_default(),
+                self.url.tls_name.as_deref().unwrap_or("NAME"),
                 self.trust_anchor().display()
             ),
             Some(rustls::Error::InvalidCertificate(

@@ -39,7 +39,7 @@ fn unescaped(topic: &str) -> Result<String, String> {
             format!("a backslash in its topic begins no escape of `listen`, which writes it as {}", r"\\")
         })?;
         text.push(c);
-        rest = escape.get(length..).unwrap_or_default();
+        (_, rest) = escape.split_at(length);
     }
     Ok(text + rest)
 }
@@ -119,7 +119,7 @@ impl Lines {
         };
         self.has_ended = length == 0;
         self.read_bytes += length as u64;
-        let mut unsplit = bytes.get(..length).unwrap_or_default();
+        let (mut unsplit, _) = bytes.split_at(length);
         while unsplit.read_until(b'\n', &mut self.begun)? > 0 {
             if self.begun.pop_if(|last| *last == b'\n').is_some() {
                 self.end_line();
