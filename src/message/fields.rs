@@ -93,17 +93,17 @@ impl<'b> CapturedFields<'b> {
     /// Returns where the object stands in the body.
     #[inline]
     pub(super) fn object(&self, field: Field) -> Result<Range<usize>, Fault> {
-        match self.value(field)? {
+        match self.get(field) {
             Given::Object(start, end) => Ok(*start..*end),
-            _ => Err(field.fault("must be an object")),
+            _ => Err(self.fault(field, "must be an object")),
         }
     }
 
     #[inline]
     pub(super) fn string(&self, field: Field) -> Result<JsonString<'b>, Fault> {
-        match self.value(field)? {
+        match self.get(field) {
             Given::String(string, _) => Ok(*string),
-            _ => Err(field.fault("must be a string")),
+            _ => Err(self.fault(field, "must be a string")),
         }
     }
 
@@ -114,14 +114,23 @@ impl<'b> CapturedFields<'b> {
         })
     }
 
-    /// Returns what is given for a field that must be given once.
+    /// Checks that the field is given once.
     #[inline]
-    pub(super) fn value(&self, field: Field) -> Result<&Given<'b>, Fault> {
+    pub(super) fn once(&self, field: Field) -> Result<(), Fault> {
         match self.get(field) {
-            Given::Nothing => Err(field.fault("is missing")),
-            Given::Several => Err(field.fault(REPEATED)),
-            given => Ok(given),
+            Given::Nothing | Given::Several => Err(self.fault(field, REPEATED)),
+            _ => Ok(()),
         }
+    }
+
+    /// Tells what is wrong with a field: its value if it is given once.
+    #[cold]
+    fn fault(&self, field: Field, flaw_of_value: &str) -> Fault {
+        field.fault(match self.get(field) {
+            Given::Nothing => "is missing",
+            Given::Several => REPEATED,
+            _ => flaw_of_value,
+        })
     }
 
     #[inline]

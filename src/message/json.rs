@@ -312,10 +312,11 @@ impl<'t> JsonReader<'t> {
 }
 
 impl<'t> JsonString<'t> {
-    /// Returns the characters, in UTF-8 if the text is; none of a string with a lone surrogate, which its reader notes.
+    /// Calls `read` with the characters, in UTF-8 if the text is; none of a string with a lone surrogate, which its
+    /// reader notes.
     #[inline]
-    pub(super) fn decode(self) -> Cow<'t, [u8]> {
-        if self.has_escapes { self.unescape().into_bytes().into() } else { self.raw.into() }
+    pub(super) fn decode<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        if self.has_escapes { read(self.unescape().as_bytes()) } else { read(self.raw) }
     }
 
     /// Returns the same for a text in UTF-8. Only a bug can cause another one, of which nothing may be published.

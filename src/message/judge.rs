@@ -102,7 +102,7 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, rules: Rules) -> Result<Mess
     let Rules { check, vocabulary } = rules;
     let MessageReader { body, fields, .. } = reader;
     let topic = fields.string(Field::Topic)?;
-    let schema = topics::find(&topic.decode());
+    let schema = topic.decode(topics::find);
     let topic = schema.map_or_else(|| unknown_topic(topic), |schema| Ok(Cow::Borrowed(schema.topic)))?;
     let place = fields.object(Field::Payload)?;
     let is_known = schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
@@ -152,7 +152,7 @@ fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<Field, Faul
     let identifier = identifiers.find(|&field| fields.is_name(field));
     let identifier = identifier.ok_or_else(|| no_identifier(fields, schema))?;
     match schema.content {
-        Content::Any => fields.value(Field::Content).map(drop),
+        Content::Any => fields.once(Field::Content),
         Content::OneOf(words) => one_of(fields, words),
         Content::HomeAutomation => home_automation(fields),
     }?;
@@ -172,8 +172,8 @@ fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
 }
 
 fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(), Fault> {
-    let content = fields.string(Field::Content)?.decode();
-    if words.iter().any(|word| *content == *word.as_bytes()) {
+    let is_one = |content: &[u8]| words.iter().any(|word| content == word.as_bytes());
+    if fields.string(Field::Content)?.decode(is_one) {
         Ok(())
     } else {
         Err(Field::Content.fault(format_args!("must be {}", alternatives(words.iter().copied()))))
@@ -192,13 +192,14 @@ fn alternatives(names: impl Iterator<Item = &'static str>) -> String {
 
 fn home_automation(fields: &CapturedFields) -> Result<(), Fault> {
     fields.object(Field::Content)?;
-    if *fields.string(Field::Type)?.decode() != *CALL_SERVICE.as_bytes() {
+    if !fields.string(Field::Type)?.decode(|name| name == CALL_SERVICE.as_bytes()) {
         return Ok(());
     }
-    let domain = fields.string(Field::Domain)?.decode();
+    let domain = fields.string(Field::Domain)?;
     fields.string(Field::Service)?;
     fields.object(Field::ServiceData)?;
-    entity(&fields.string(Field::EntityId)?.decode(), &domain).map_err(|flaw| Field::EntityId.fault(flaw))
+    let id = fields.string(Field::EntityId)?;
+    id.decode(|id| domain.decode(|domain| entity(id, domain))).map_err(|flaw| Field::EntityId.fault(flaw))
 }
 
 /// The first dot of `<domain>.<device_name>` separates its parts: the name of a device may hold more.

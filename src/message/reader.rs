@@ -43,7 +43,7 @@ impl<'b> MessageReader<'b> {
         let mut more = self.json.open(b'{');
         while more {
             let key = self.json.key()?;
-            match Field::find(parent, &key.decode()) {
+            match key.decode(|key| Field::find(parent, key)) {
                 Some(field) if self.fields.is_missing(field) => self.value(field, key.start)?,
                 Some(repeated) => {
                     self.fields.set(repeated, Given::Several);

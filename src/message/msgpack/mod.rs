@@ -121,9 +121,10 @@ impl Encoder<'_> {
 
     #[inline(always)]
     fn string(&mut self, string: JsonString<'_>) {
-        let string = string.decode();
-        let Ok(_) = write_str_len(&mut self.frame, length(string.len()));
-        self.frame.as_mut_vec().extend_from_slice(&string);
+        string.decode(|text| {
+            let Ok(_) = write_str_len(&mut self.frame, length(text.len()));
+            self.frame.as_mut_vec().extend_from_slice(text);
+        });
     }
 
     fn number(&mut self) -> Result<(), Reason> {
