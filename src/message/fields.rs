@@ -10,33 +10,45 @@ use crate::sync::counting::enum_of_rows;
 /// The key may be written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
 
-enum_of_rows! {
-    /// A field of the body, or of one of the objects below it: the field that holds it, or the body, and its key.
-    #[expect(unreachable_pub, reason = "so is every enum of rows")]
-    pub enum Field: (Option<Self>, &'static str) => {
-        Topic = (None, "topic"),
-        Payload = (None, "payload"),
-        NodeId = (Some(Self::Payload), "node_id"),
-        ExtensionId = (Some(Self::Payload), "extension_id"),
-        NodeName = (Some(Self::Payload), "node_name"),
-        ExtensionName = (Some(Self::Payload), "extension_name"),
-        Content = (Some(Self::Payload), "content"),
-        Type = (Some(Self::Content), "type"),
-        Domain = (Some(Self::Content), "domain"),
-        Service = (Some(Self::Content), "service"),
-        ServiceData = (Some(Self::Content), "service_data"),
-        EntityId = (Some(Self::ServiceData), "entity_id"),
-    }
+/// Defines the fields, and the search for one. It is a chain of comparisons: with the optimisation of the program, a
+/// search in a list of rows stays a loop.
+macro_rules! fields {
+    ($($field:ident = ($parent:expr, $key:literal),)*) => {
+        enum_of_rows! {
+            /// A field of the body, or of an object below it: the field that holds it, or the body, and its key.
+            #[expect(unreachable_pub, reason = "so is every enum of rows")]
+            pub enum Field: (Option<Self>, &'static str) => { $($field = ($parent, $key),)* }
+        }
+
+        impl Field {
+            /// Returns the field that `key` names in the object `parent`, or in the body.
+            #[inline]
+            pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
+                $(if parent == $parent && key == $key.as_bytes() {
+                    return Some(Self::$field);
+                })*
+                None
+            }
+        }
+    };
+}
+
+fields! {
+    Topic = (None, "topic"),
+    Payload = (None, "payload"),
+    NodeId = (Some(Self::Payload), "node_id"),
+    ExtensionId = (Some(Self::Payload), "extension_id"),
+    NodeName = (Some(Self::Payload), "node_name"),
+    ExtensionName = (Some(Self::Payload), "extension_name"),
+    Content = (Some(Self::Payload), "content"),
+    Type = (Some(Self::Content), "type"),
+    Domain = (Some(Self::Content), "domain"),
+    Service = (Some(Self::Content), "service"),
+    ServiceData = (Some(Self::Content), "service_data"),
+    EntityId = (Some(Self::ServiceData), "entity_id"),
 }
 
 impl Field {
-    /// Returns the field that `key` names in the object `parent`, or in the body.
-    #[inline]
-    pub(super) fn find(parent: Option<Self>, key: &[u8]) -> Option<Self> {
-        let row = Self::ROWS.iter().find(|(_, (above, name))| *above == parent && name.as_bytes() == key);
-        row.map(|(field, _)| *field)
-    }
-
     pub(super) fn key(self) -> &'static str {
         self.row().1
     }
