@@ -72,7 +72,8 @@ impl<'t> JsonReader<'t> {
     /// Skips white space, and returns the first byte of the next token, or NUL at the end.
     #[inline]
     pub fn peek(&mut self) -> u8 {
-        while matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
+        // Before most tokens there is none, which one comparison tells.
+        while self.byte() <= b' ' && matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
         }
         self.byte()
