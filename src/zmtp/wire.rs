@@ -102,14 +102,6 @@ impl SocketRole {
             _ => None,
         }
     }
-
-    /// Returns the role of those that sockets of this role talk to.
-    pub fn other(self) -> Self {
-        match self {
-            Self::Publishes => Self::Subscribes,
-            Self::Subscribes => Self::Publishes,
-        }
-    }
 }
 
 impl fmt::Display for SocketRole {
@@ -159,12 +151,10 @@ pub(super) fn parse_socket_type(body: &[u8]) -> Result<String, PeerFault> {
 
 /// Takes a property: its name after a length of one byte, and its value after a length of four bytes.
 fn take_property<'b>(rest: &mut &'b [u8]) -> Option<(&'b [u8], &'b [u8])> {
-    let (&name_bytes, tail) = rest.split_first()?;
-    let (name, tail) = tail.split_at_checked(name_bytes.into())?;
-    let (value_bytes, tail) = tail.split_first_chunk()?;
-    let (value, tail) = tail.split_at_checked(usize::try_from(u32::from_be_bytes(*value_bytes)).ok()?)?;
-    *rest = tail;
-    Some((name, value))
+    let name_bytes = *rest.split_off_first()?;
+    let name = rest.split_off(..name_bytes.into())?;
+    let value_bytes = u32::from_be_bytes(rest.split_off(..4)?.try_into().ok()?);
+    Some((name, rest.split_off(..usize::try_from(value_bytes).ok()?)?))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,8 +81,8 @@ type LogKey = (Endpoint, Discriminant<Excess>, Option<Discriminant<PeerFault>>);
 pub(in crate::bus) struct PeerReports {
     pub(in crate::bus) counters: Arc<PeerCounters>,
     pub(in crate::bus) hub_counters: Arc<HubCounters>,
-    /// Those of all listeners.
-    pub(super) sides: Vec<Arc<Side>>,
+    /// Those of all listeners, in the order of [`crate::bus::Bus::bound`].
+    pub(in crate::bus) sides: Vec<Arc<Side>>,
     logged: HashMap<LogKey, LineLimit<Duration>>,
     /// Subscribers that were disconnected, until they are reported to the program.
     pub(in crate::bus) lost: Vec<LostSubscriber>,
@@ -125,8 +125,9 @@ impl PeerReports {
                 format!(": a {kind} socket at the {side}' side {here}; {}", hint(SocketRole::of_type(kind)))
             }
             Excess::Unfit => {
+                let other = if *side == SocketRole::Publishes { SocketRole::Subscribes } else { SocketRole::Publishes };
                 let left = "it has left as a socket does whose type does not fit";
-                format!(" at the {side}' side {here}: {left}; {}", hint(Some(side.other())))
+                format!(" at the {side}' side {here}: {left}; {}", hint(Some(other)))
             }
             Excess::Stranger(fault) | Excess::BrokenProtocol(fault) => format!(" at {here}, which {fault}"),
             Excess::SlowMessage => format!(" at {here}, whose long message has not come in time while others wait"),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use zmq_sys::zmq_msg_t;
 
+use crate::terms::published::published;
+
 // libzmq writes 64 bytes there. This is checked for each machine that the program is compiled for.
 const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >= align_of::<*mut c_void>());
 
@@ -33,9 +35,7 @@ impl Frame {
     /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
     /// Returns `None` if there is no memory for the frame.
     pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
-        let Some(bytes) = buffer.get(part.clone()) else {
-            unreachable!("no part {part:?} in {} bytes", buffer.len());
-        };
+        let bytes = published(buffer, part);
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let lent = Box::into_raw(Box::new(Arc::clone(buffer)));

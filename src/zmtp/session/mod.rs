@@ -206,7 +206,7 @@ impl PeerSession {
 
     /// Returns how many bytes of the body of this frame are needed, or `None` if its message is dropped.
     fn needed_bytes(&self, head: FrameHead) -> Result<Option<usize>, PeerFault> {
-        let FrameHead { is_command, has_more, body_bytes, .. } = head;
+        let FrameHead { is_command, has_more, body_bytes } = head;
         let is_possible = match (self.expected, self.peers) {
             _ if !self.is_ready() && !is_command => return Err(PeerFault::Handshake),
             _ if !self.is_ready() && body_bytes > READY_BYTES => return Err(PeerFault::LongHandshake),
@@ -279,9 +279,7 @@ impl PeerSession {
 
 /// Takes so many bytes, or what has arrived of them.
 fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> &'b [u8] {
-    let (taken, left) = rest.split_at(bytes.min(rest.len()));
-    *rest = left;
-    taken
+    rest.split_off(..bytes.min(rest.len())).unwrap_or_default()
 }
 
 /// Returns the subscription or the cancellation that this frame is.

@@ -43,7 +43,7 @@ fn a_part_has_the_same_bytes_and_returns_its_buffer() {
 
 /// Nothing is published then.
 #[test]
-#[should_panic(expected = "no part 1..10001 in 10000 bytes")]
+#[should_panic(expected = "1..10001 is no part of 10000 bytes")]
 fn a_part_that_the_buffer_does_not_have_ends_the_program() {
     let _ = Frame::part_of(&Arc::new(long()), 1..10_001);
 }
