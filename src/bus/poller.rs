@@ -23,8 +23,6 @@ const LIBZMQ: u64 = 1;
 /// The least token of a socket that [`Poller::add`] adds.
 pub(super) const FIRST_TOKEN: u64 = 2;
 
-const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-
 /// Wakes a thread that waits for its descriptor: an eventfd, a counter in the kernel.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
@@ -50,7 +48,6 @@ impl AsFd for Waker {
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// What has changed at our sockets.
     changes: Vec<Ready>,
 }
 
@@ -113,7 +110,7 @@ impl Poller {
                     token,
                     may_read: flags.intersects(!EventFlags::OUT),
                     may_write: flags.contains(EventFlags::OUT),
-                    has_ended: flags.intersects(ENDED),
+                    has_ended: flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR),
                 }),
             }
         }
@@ -134,7 +131,8 @@ const LONG_WORK: Duration = Duration::from_millis(5);
 /// process does, counts nothing.
 #[derive(Debug)]
 pub(super) struct Clock {
-    now: Duration,
+    /// The time at the end of the last wait, or of the last call of [`Clock::advance`].
+    pub(super) now: Duration,
     /// When the system's clock was read last.
     read_at: Instant,
 }
@@ -157,11 +155,6 @@ impl Clock {
     /// Counts the work since the last call, or since the end of the last wait.
     pub(super) fn advance(&mut self) {
         self.count(Instant::now(), LONG_WORK);
-    }
-
-    /// Returns the time at the end of the last wait, or of the last call of [`Clock::advance`].
-    pub(super) fn now(&self) -> Duration {
-        self.now
     }
 
     fn count(&mut self, now: Instant, most: Duration) {

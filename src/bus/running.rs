@@ -43,9 +43,10 @@ impl Bus {
         let server = Server::open(&config, &poller)?;
         let dial = |context: &_, endpoint: &_| Dialled::connect(context, endpoint, config.pipe_messages, &poller);
         let dialled = if config.connect.is_empty() { Vec::new() } else { with_context(&config.connect, dial)? };
-        let bound = server.endpoints().map(|(endpoint, _)| endpoint).collect();
-        let for_subscribers = server.endpoints().filter(|(_, peers)| *peers == SocketRole::Subscribes);
-        let for_subscribers = for_subscribers.map(|(endpoint, _)| endpoint).collect();
+        let sides = server.reports.sides.iter();
+        let for_subscribers = sides.clone().filter(|side| side.peers == SocketRole::Subscribes);
+        let for_subscribers = for_subscribers.map(|side| side.endpoint.clone()).collect();
+        let bound = sides.map(|side| side.endpoint.clone()).collect();
         let mut exchange = Exchange::new(server.places.subscribers, dialled.len());
         let mut inbox = Inbox::new(&config.limits, waker, for_subscribers, config.connect);
         inbox.set_subscribers(exchange.totals(Duration::ZERO));

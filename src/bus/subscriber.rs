@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
-use std::{io, iter, thread, vec};
+use std::{iter, thread, vec};
 
 use super::link::{Link, LinkStatus, receive, with_context};
 use super::{BusError, Endpoint, Poller, Waker};
@@ -22,8 +22,6 @@ const AHEAD_MESSAGES: i32 = 16;
 
 /// Messages that are received, and handed on together, before the events of the connections are read again.
 const BATCH_MESSAGES: usize = 1_024;
-
-type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
 
 /// Receives the messages of one or more hubs, on a thread of its own, and keeps those that nobody has taken yet.
 pub struct Subscriber {
@@ -62,14 +60,12 @@ struct Handover {
     waiting_bytes: AtomicUsize,
 }
 
-/// The thread that receives.
 struct Receiving {
     links: Vec<Link>,
     /// The link whose turn it is, so that no hub keeps others waiting.
     turn: usize,
     /// As much waits as may. Nothing more is received until half of it is taken.
     is_full: bool,
-    on_status: Box<OnStatus>,
     poller: Poller,
     handover: Arc<Handover>,
     sender: Sender<Vec<Received>>,
@@ -89,14 +85,21 @@ impl Subscriber {
     ) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
-        let open = |context: &_, endpoint: &_| connect(context, endpoint, topics, &poller);
-        let links = with_context(endpoints, open)?;
+        let links = with_context(endpoints, |context, endpoint| {
+            let socket = context.socket(zmq::SUB)?;
+            socket.set_rcvhwm(AHEAD_MESSAGES)?;
+            socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
+            if topics.is_empty() {
+                socket.set_subscribe(b"")?;
+            }
+            topics.iter().try_for_each(|topic| socket.set_subscribe(topic.as_bytes()))?;
+            Link::connect(context, socket, endpoint, SocketRole::Publishes, &poller)
+        })?;
         let handover =
             Arc::new(Handover { waker, is_interrupted: AtomicBool::default(), waiting_bytes: AtomicUsize::default() });
         let (interrupter, (sender, received)) = (Interrupter(Arc::clone(&handover)), channel());
-        let receiving =
-            Receiving { links, turn: 0, is_full: false, on_status: Box::new(on_status), poller, handover, sender };
-        thread::Builder::new().name("receive".into()).spawn(move || receiving.run())?;
+        let receiving = Receiving { links, turn: 0, is_full: false, poller, handover, sender };
+        thread::Builder::new().name("receive".into()).spawn(move || receiving.run(on_status))?;
         Ok(Self { received, batch: Vec::new().into_iter(), interrupter })
     }
 
@@ -144,11 +147,11 @@ impl Received {
 }
 
 impl Receiving {
-    fn run(mut self) {
+    fn run(mut self, mut on_status: impl FnMut(&Endpoint, &LinkStatus)) {
         loop {
             for link in &mut self.links {
                 let statuses = link.update(&self.handover.waker, &|_| false);
-                statuses.iter().for_each(|status| (self.on_status)(&link.address, status));
+                statuses.iter().for_each(|status| on_status(&link.address, status));
             }
             let batch: Vec<_> = iter::from_fn(|| self.next_message()).take(BATCH_MESSAGES).collect();
             let may_be_more = batch.len() == BATCH_MESSAGES;
@@ -187,17 +190,6 @@ impl Receiving {
         }
         None
     }
-}
-
-fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], poller: &Poller) -> io::Result<Link> {
-    let socket = context.socket(zmq::SUB)?;
-    socket.set_rcvhwm(AHEAD_MESSAGES)?;
-    socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
-    if topics.is_empty() {
-        socket.set_subscribe(b"")?;
-    }
-    topics.iter().try_for_each(|topic| socket.set_subscribe(topic.as_bytes()))?;
-    Link::connect(context, socket, endpoint, SocketRole::Publishes, poller)
 }
 
 impl Interrupter {

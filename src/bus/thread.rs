@@ -68,7 +68,7 @@ impl BusThread {
         let mut is_more = true;
         loop {
             self.collect(is_more);
-            let now = self.clock.now();
+            let now = self.clock.now;
             is_more = self.turn(now);
             // What had happened at the sockets is known, and what there was room for was written, so that a pause of the
             // process counts for nobody.
@@ -210,11 +210,11 @@ impl BusThread {
     /// Closes the sockets. What is on its way is still written until `stop_at`.
     fn close(mut self, stop_at: Instant) {
         let dialled = mem::take(&mut self.dialled);
-        self.server.close_all(self.clock.now());
+        self.server.close_all(self.clock.now);
         let mut is_more = true;
         while !self.server.is_empty() && Instant::now() < stop_at {
             self.collect(is_more);
-            is_more = self.turn(self.clock.now());
+            is_more = self.turn(self.clock.now);
         }
         // This removes the files of its Unix sockets, before libzmq may block until everything is sent.
         drop(self.server);
@@ -228,7 +228,7 @@ impl BusThread {
 
     /// Returns when the thread must work even if nothing happens.
     fn next_deadline(&mut self) -> Option<Instant> {
-        let now = self.clock.now();
+        let now = self.clock.now;
         let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
         let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(|dialled| dialled.is_full);
         let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);

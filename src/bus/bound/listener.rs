@@ -10,7 +10,6 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
-use socket2::Socket;
 
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location};
@@ -28,11 +27,11 @@ pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where we listen, and for whom.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(in crate::bus) struct Side {
     /// The endpoint in force: an address, the port that the kernel chose, the path of `ipc://*`.
-    pub(super) endpoint: Endpoint,
+    pub(in crate::bus) endpoint: Endpoint,
     /// What its peers do.
-    pub(super) peers: SocketRole,
+    pub(in crate::bus) peers: SocketRole,
     /// It is of the embedded hub, whose subscribers get what publishers send, too.
     pub(super) is_of_hub: bool,
 }
@@ -114,7 +113,10 @@ fn spare() -> Option<OwnedFd> {
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
     let (socket, bound): (Box<dyn AsFd + Send>, _) = match &endpoint.location {
         Location::Tcp(address) => {
-            let socket = open_tcp(address.address_to_bind()?)?;
+            let socket = listen_at(address.address_to_bind()?, true, BACKLOG, |socket| {
+                socket.set_tcp_keepalive(&keepalive())?;
+                socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+            })?;
             let bound = socket.local_addr()?.as_socket().map(Endpoint::at);
             (Box::new(socket), bound)
         }
@@ -126,13 +128,6 @@ fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result
     };
     let endpoint = bound.unwrap_or_else(|| endpoint.clone());
     Ok(Listener { socket, side: Arc::new(Side { endpoint, peers, is_of_hub }), may_accept: true })
-}
-
-fn open_tcp(address: SocketAddr) -> io::Result<Socket> {
-    listen_at(address, true, BACKLOG, |socket| {
-        socket.set_tcp_keepalive(&keepalive())?;
-        socket.set_tcp_notsent_lowat(UNSENT_BYTES)
-    })
 }
 
 /// Listens at a path, at an abstract name after an `@`, or at any path for `*`.

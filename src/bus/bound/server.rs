@@ -19,7 +19,6 @@ use super::listener::{ACCEPT_PAUSE, Accepted, Listeners};
 use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Peers, Phase, READ_BUFFER_BYTES};
 use super::reports::{Excess, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
-use crate::bus::endpoint::Endpoint;
 use crate::bus::liveness::CHECK_PAUSE;
 use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
 use crate::sys::log::log;
@@ -100,11 +99,6 @@ impl Server {
             read_buffer: vec![0; READ_BUFFER_BYTES],
             ..Self::default()
         })
-    }
-
-    /// Returns the endpoints in the order of [`super::super::Bus::bound`], each with what its peers do.
-    pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (Endpoint, SocketRole)> {
-        self.reports.sides.iter().map(|side| (side.endpoint.clone(), side.peers))
     }
 
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {

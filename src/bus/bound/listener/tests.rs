@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::net::sockopt;
-use socket2::{Domain, SockRef, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::*;
 use crate::bus::liveness::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};

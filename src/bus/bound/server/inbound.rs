@@ -45,19 +45,11 @@ impl Server {
                 self.end(id);
             } else if !self.may_read(id, exchange) {
                 self.peers.readable.push_back(id);
-            } else {
-                let Some(is_more) = self.read_peer(id, exchange, now) else {
-                    self.end(id);
-                    continue;
-                };
-                let Some(peer) = self.peers.all.get_mut(&id) else { continue };
-                peer.is_queued = is_more;
-                if is_more {
-                    // What has arrived counts before what is posted, but the message of a publisher does not.
-                    let is_publisher = matches!(peer.phase, Phase::Publisher(_));
-                    self.peers.readable.push_back(id);
-                    left_peers = if is_publisher { left_peers } else { self.peers.readable.len() };
-                }
+            } else if let Some(phase) = self.read_peer(id, exchange, now) {
+                self.peers.readable.push_back(id);
+                // What has arrived counts before what is posted, but the message of a publisher does not.
+                let is_publisher = matches!(phase, Phase::Publisher(_));
+                left_peers = if is_publisher { left_peers } else { self.peers.readable.len() };
             }
         }
         if exchange.is_full() {
@@ -86,8 +78,8 @@ impl Server {
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
 
-    /// Reads once. Returns whether there may be more to read, or `None` if the peer does not stay.
-    fn read_peer(&mut self, id: PeerId, exchange: &mut Exchange, now: Duration) -> Option<bool> {
+    /// Reads once, and ends a peer that does not stay. Returns its phase if there may be more to read.
+    fn read_peer(&mut self, id: PeerId, exchange: &mut Exchange, now: Duration) -> Option<Phase> {
         let (readable, may_publish) = (self.peers.readable.len(), self.may_publish(id));
         let Self { peers, reports, reservations, read_buffer, intake, .. } = self;
         let peer = peers.all.get_mut(&id)?;
@@ -117,7 +109,7 @@ impl Server {
         self.turn_bytes = self.turn_bytes.saturating_sub(cost_bytes);
         // Over ipc, a read also ends where a descriptor is attached. Over tcp, nothing is left where a part of the buffer
         // is free, and the peer is announced when more comes. Its end is announced once, and only another read shows it.
-        let is_more = bytes == most_bytes || (bytes > 0 && (peer.address.is_none() || peer.has_ended));
+        peer.is_queued = bytes == most_bytes || (bytes > 0 && (peer.address.is_none() || peer.has_ended));
         peer.left_at_stop = peer.left_at_stop.saturating_sub(bytes);
         match peer.phase {
             Phase::Publisher(_) => {
@@ -129,7 +121,11 @@ impl Server {
             Phase::Subscriber(place) => drop(peers.subscribers.insert(place, id)),
             Phase::Handshake(_) | Phase::Closing(_) => {}
         }
-        stays.then_some(is_more)
+        if !stays {
+            self.end(id);
+            return None;
+        }
+        peer.is_queued.then_some(peer.phase)
     }
 
     /// Returns whether there is a place for this peer if it is a publisher in its handshake.

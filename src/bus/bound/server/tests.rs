@@ -45,7 +45,7 @@ impl Rig {
 
     /// Connects to the first endpoint, over TCP from this host.
     fn connect(&self, from: Ipv4Addr) -> Socket {
-        let (endpoint, _) = self.server.endpoints().next().unwrap();
+        let endpoint = &self.server.reports.sides[0].endpoint;
         let address = match endpoint.as_str().strip_prefix("ipc://") {
             Some(path) => SockAddr::unix(path).unwrap(),
             None => endpoint.as_str().strip_prefix("tcp://").unwrap().parse::<SocketAddr>().unwrap().into(),
