@@ -193,7 +193,6 @@ impl Inbox {
         endpoint.connected = is_connected;
     }
 
-    /// Says how it stands with the subscribers of bound endpoints.
     pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
         self.lock().counters.subscribers = totals;
     }
@@ -253,7 +252,6 @@ impl Publish for Inbox {
 }
 
 impl Contents {
-    /// Checks what holds at any time.
     fn check(&self) {
         let BusCounters { accepted, published, queue_depth, queue_bytes, .. } = &self.counters;
         debug_assert_eq!(*accepted, published + queue_depth, "what was accepted waits or is published");

@@ -48,18 +48,7 @@ impl AsFd for Waker {
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    changes: Vec<Ready>,
-}
-
-/// What has changed at a socket of ours.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ready {
-    pub(super) token: u64,
-    /// There is something to read, or the connection has ended.
-    pub(super) may_read: bool,
-    pub(super) may_write: bool,
-    /// The connection has ended, perhaps behind something to read.
-    pub(super) has_ended: bool,
+    changes: Vec<(u64, EventFlags)>,
 }
 
 impl Poller {
@@ -102,23 +91,17 @@ impl Poller {
         let (events, _) = epoll::wait(&self.epoll, &mut events, timeout.as_ref())?;
         let mut is_libzmq_ready = false;
         for event in events {
-            let flags = event.flags;
             match event.data.u64() {
                 WAKER => {}
                 LIBZMQ => is_libzmq_ready = true,
-                token => self.changes.push(Ready {
-                    token,
-                    may_read: flags.intersects(!EventFlags::OUT),
-                    may_write: flags.contains(EventFlags::OUT),
-                    has_ended: flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR),
-                }),
+                token => self.changes.push((token, event.flags)),
             }
         }
         Ok(is_libzmq_ready)
     }
 
-    /// Returns what has changed at our sockets since the last call.
-    pub(super) fn changes(&mut self) -> impl Iterator<Item = Ready> {
+    /// Returns the tokens of our sockets, and what has changed at each since the last call.
+    pub(super) fn changes(&mut self) -> impl Iterator<Item = (u64, EventFlags)> {
         self.changes.drain(..)
     }
 }

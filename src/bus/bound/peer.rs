@@ -91,7 +91,6 @@ impl Peer {
         }
     }
 
-    /// Returns whether its machine has vanished.
     pub(super) fn has_vanished(&self) -> bool {
         let is_watched = self.until().is_none() && self.address.is_some() && !self.has_ended;
         is_watched && has_vanished(self.socket.as_fd())

@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::ioctl_fionread;
 use rustix::net::Shutdown;
 
@@ -20,7 +21,7 @@ use super::peer::{LEAST_READ_BYTES, Peer, PeerId, Peers, Phase, READ_BUFFER_BYTE
 use super::reports::{Excess, PeerReports};
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::liveness::CHECK_PAUSE;
-use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
+use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::log::log;
 use crate::terms::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{
@@ -101,19 +102,19 @@ impl Server {
         })
     }
 
-    pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
+    pub(in crate::bus) fn on_ready(&mut self, token: u64, flags: EventFlags) {
         // The tokens of listeners are less than those of peers.
-        let index = usize::try_from(ready.token - FIRST_TOKEN).unwrap_or(usize::MAX);
+        let index = usize::try_from(token - FIRST_TOKEN).unwrap_or(usize::MAX);
         if let Some(listener) = self.listeners.all.get_mut(index) {
             listener.may_accept = true;
             return;
         }
-        let Some(peer) = self.peers.all.get_mut(&ready.token) else { return };
-        peer.is_writable |= ready.may_write;
-        peer.has_ended |= ready.has_ended;
-        // Commands that wait are written before a peer is read.
-        if ready.may_read || !peer.commands.is_empty() {
-            self.peers.queue(ready.token);
+        let Some(peer) = self.peers.all.get_mut(&token) else { return };
+        peer.is_writable |= flags.contains(EventFlags::OUT);
+        peer.has_ended |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        // An end is read, too. Commands that wait are written before a peer is read.
+        if flags.intersects(!EventFlags::OUT) || !peer.commands.is_empty() {
+            self.peers.queue(token);
         }
     }
 

@@ -39,13 +39,6 @@ pub(super) struct Reader {
     pub(super) sent: SentStream,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    /// Where the last of them ends, in bytes from the start of the stream.
-    last: u64,
-    messages: u64,
-}
-
 /// Which of the messages that were written to a peer it may not have received. The system says how many of the bytes
 /// that were written the peer has not acknowledged. Those of commands are among them, so they may be more than those of
 /// the messages. Where a message ends is kept until its end is acknowledged, but not for each message: a message takes
@@ -54,18 +47,19 @@ struct Ends {
 pub(super) struct SentStream {
     /// How many bytes of messages were written.
     pub(super) bytes: u64,
-    ends: VecDeque<Ends>,
+    /// Where the last message of a span ends, in bytes from the start of the stream, and how many end in it.
+    ends: VecDeque<(u64, u64)>,
 }
 
 impl SentStream {
     /// Takes note that a message ends behind the bytes that were written so far.
     pub(super) fn end_message(&mut self) {
         match self.ends.back_mut() {
-            Some(ends) if ends.last / SPAN_BYTES == self.bytes / SPAN_BYTES => {
-                ends.last = self.bytes;
-                ends.messages += 1;
+            Some((last, messages)) if *last / SPAN_BYTES == self.bytes / SPAN_BYTES => {
+                *last = self.bytes;
+                *messages += 1;
             }
-            _ => self.ends.push_back(Ends { last: self.bytes, messages: 1 }),
+            _ => self.ends.push_back((self.bytes, 1)),
         }
     }
 
@@ -73,12 +67,11 @@ impl SentStream {
     /// an end that may not be acknowledged.
     pub(super) fn acknowledge(&mut self, unacknowledged_bytes: u64) -> u64 {
         let acknowledged_bytes = self.bytes.saturating_sub(unacknowledged_bytes);
-        while self.ends.pop_front_if(|ends| ends.last <= acknowledged_bytes).is_some() {}
-        self.ends.iter().map(|ends| ends.messages).sum()
+        while self.ends.pop_front_if(|(last, _)| *last <= acknowledged_bytes).is_some() {}
+        self.ends.iter().map(|(_, messages)| messages).sum()
     }
 }
 
-/// A dialled endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DialledReader {
     /// The message that it is handed next.

@@ -156,9 +156,8 @@ impl Inbound<'_> {
 
     /// Handles what was read from a peer. Returns whether it stays.
     fn receive(&mut self, peer: &mut Peer, read: &[u8]) -> bool {
-        let Some(mut session) = peer.session.take() else {
-            return matches!(peer.phase, Phase::Closing(_));
-        };
+        // What a peer sends that is closing is dropped.
+        let Some(mut session) = peer.session.take() else { return true };
         let result = session.receive(read, &mut |event| self.handle(peer, event));
         if let Err(fault) = result {
             let excess = if peer.is_in_handshake() { Excess::Stranger } else { Excess::BrokenProtocol };
@@ -216,17 +215,13 @@ impl Inbound<'_> {
 
     /// Gives a peer its place, if there is one.
     fn enter(&mut self, peer: &mut Peer, takes_commands: bool) {
-        match peer.side.peers {
-            SocketRole::Publishes if self.may_publish => {
+        if peer.side.peers == SocketRole::Publishes {
+            if self.may_publish {
                 peer.phase = Phase::Publisher(Heartbeat::new(self.now));
                 peer.commands.extend_from_slice(subscribe_to_everything(takes_commands));
             }
-            SocketRole::Publishes => {}
-            SocketRole::Subscribes => {
-                if let Some(place) = self.exchange.join(peer.side.is_of_hub) {
-                    peer.phase = Phase::Subscriber(place);
-                }
-            }
+        } else if let Some(place) = self.exchange.join(peer.side.is_of_hub) {
+            peer.phase = Phase::Subscriber(place);
         }
     }
 }
