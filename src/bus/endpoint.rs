@@ -17,16 +17,9 @@ const IPC_PATH_MAX: usize = 107;
 #[serde(transparent)]
 pub struct Endpoint {
     text: Arc<str>,
+    /// `None` for a Unix socket.
     #[serde(skip)]
-    pub(super) location: Location,
-}
-
-/// Where an [`Endpoint`] leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Location {
-    Tcp(HostPort),
-    /// The path of a Unix socket, or its abstract name after an `@`.
-    Ipc(Arc<str>),
+    pub(super) address: Option<HostPort>,
 }
 
 impl Endpoint {
@@ -37,41 +30,42 @@ impl Endpoint {
 
     /// Returns the endpoint itself, or a fault if the host is `*`, or the port is `*` or 0, which can only be bound.
     pub fn connectable(self) -> Result<Self, &'static str> {
-        let is_wild = match &self.location {
-            Location::Tcp(address) => address.is_wild() || address.port == 0,
-            Location::Ipc(path) => **path == *"*",
-        };
-        if is_wild { Err("a wildcard can be bound, not connected to") } else { Ok(self) }
+        let is_any_port = self.address.as_ref().is_some_and(|address| address.is_wild() || address.port == 0);
+        if is_any_port || self.ipc_path() == "*" { Err("a wildcard can be bound, not connected to") } else { Ok(self) }
     }
 
     /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one.
     pub(super) fn is_ipv6(&self) -> bool {
-        matches!(&self.location, Location::Tcp(address) if address.is_ipv6())
+        self.address.as_ref().is_some_and(HostPort::is_ipv6)
     }
 
     pub(super) fn at(address: SocketAddr) -> Self {
-        Self { text: format!("tcp://{address}").into(), location: Location::Tcp(address.into()) }
+        Self { text: format!("tcp://{address}").into(), address: Some(address.into()) }
+    }
+
+    /// Returns the path of a Unix socket, or its abstract name after an `@`; nothing for a TCP address.
+    pub(super) fn ipc_path(&self) -> &str {
+        self.text.strip_prefix("ipc://").unwrap_or_default()
     }
 
     /// Returns the TCP address that is written here; `None` for a host that is looked up and a Unix socket.
     pub(super) fn numeric(&self) -> Option<SocketAddr> {
-        if let Location::Tcp(address) = &self.location { address.numeric() } else { None }
+        self.address.as_ref()?.numeric()
     }
 
     /// Returns whether both are the same place, as far as that shows without a name server. Every address of this host
     /// includes that of loopback. A port or a path that the system chooses is another one each time.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        match (&self.location, &other.location) {
-            (Location::Tcp(one), Location::Tcp(other)) => one.port != 0 && one.on_loopback() == other.on_loopback(),
-            (Location::Ipc(one), Location::Ipc(other)) => one == other && **one != *"*",
-            _ => false,
+        match (&self.address, &other.address) {
+            (Some(one), Some(other)) => one.port != 0 && one.on_loopback() == other.on_loopback(),
+            _ => self.text == other.text && self.ipc_path() != "*",
         }
     }
 
     /// Returns whether the host has to be looked up: a name, or an address with the name of its zone. libzmq as the
     /// `zmq-sys` crate builds it takes a zone by number alone.
     pub(super) fn is_named(&self) -> bool {
-        matches!(self.location, Location::Tcp(_)) && self.numeric().is_none()
+        self.address.is_some() && self.numeric().is_none()
     }
 
     /// Returns what libzmq is to dial. An ephemeral port of this host where nobody listens may become the dialler's own
@@ -89,19 +83,19 @@ impl FromStr for Endpoint {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let location = if let Some(address) = text.strip_prefix("tcp://") {
+        let address = if let Some(address) = text.strip_prefix("tcp://") {
             let any_port = address.strip_suffix(":*").map(|host| format!("{host}:0"));
-            Location::Tcp(any_port.as_deref().unwrap_or(address).parse()?)
+            Some(any_port.as_deref().unwrap_or(address).parse()?)
         } else if let Some(path) = text.strip_prefix("ipc://") {
             // A control character is always a mistake, and libzmq would end the path at a NUL.
             if path.is_empty() || path.len() > IPC_PATH_MAX || path.contains(char::is_control) {
                 return Err("an ipc path has 1 to 107 bytes and no control characters");
             }
-            Location::Ipc(path.into())
+            None
         } else {
             return Err("an endpoint starts with tcp:// or ipc://");
         };
-        Ok(Self { text: text.into(), location })
+        Ok(Self { text: text.into(), address })
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
-use crate::bus::endpoint::{Endpoint, Location};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::liveness::keepalive;
 use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::listener::{UnixListener, is_of_connection, listen_at};
@@ -111,8 +111,8 @@ fn spare() -> Option<OwnedFd> {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here.
 fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result<Listener> {
-    let (socket, bound): (Box<dyn AsFd + Send>, _) = match &endpoint.location {
-        Location::Tcp(address) => {
+    let (socket, bound): (Box<dyn AsFd + Send>, _) = match &endpoint.address {
+        Some(address) => {
             let socket = listen_at(address.address_to_bind()?, true, BACKLOG, |socket| {
                 socket.set_tcp_keepalive(&keepalive())?;
                 socket.set_tcp_notsent_lowat(UNSENT_BYTES)
@@ -120,8 +120,8 @@ fn listen(endpoint: &Endpoint, peers: SocketRole, is_of_hub: bool) -> io::Result
             let bound = socket.local_addr()?.as_socket().map(Endpoint::at);
             (Box::new(socket), bound)
         }
-        Location::Ipc(name) => {
-            let socket = open_ipc(name)?;
+        None => {
+            let socket = open_ipc(endpoint.ipc_path())?;
             let bound = socket.path().and_then(Path::to_str).and_then(|path| format!("ipc://{path}").parse().ok());
             (Box::new(socket), bound)
         }

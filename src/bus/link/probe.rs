@@ -12,7 +12,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::socket::{CONNECT_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
 use super::state::{LinkStatus, NotConnected};
-use crate::bus::endpoint::{Endpoint, Location};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::Waker;
 use crate::zmtp::{GREETING, GREETING_VERSION_BYTES, PeerSession, SocketRole, ready};
 
@@ -110,13 +110,14 @@ fn shake_hands(address: &SockAddr, role: SocketRole) -> LinkStatus {
 
 /// Returns the addresses to connect to: those of IPv6 if the host stands in brackets, otherwise those of IPv4.
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
-    match &endpoint.location {
-        Location::Tcp(address) => {
+    match &endpoint.address {
+        Some(address) => {
             let found = address.addresses().map_err(|error| NotConnected::Unresolved(error.to_string()))?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             Ok(found.into_iter().map(SockAddr::from).filter(|address| address.domain() == family).collect())
         }
-        Location::Ipc(path) => {
+        None => {
+            let path = endpoint.ipc_path();
             // socket2 takes a leading NUL for an abstract name, and libzmq an `@`.
             let path = path.strip_prefix('@').map_or_else(|| path.to_string(), |name| format!("\0{name}"));
             Ok(vec![SockAddr::unix(path)?])
