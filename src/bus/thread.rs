@@ -72,7 +72,10 @@ impl BusThread {
             is_more = self.turn(now);
             // What had happened at the sockets is known, and what there was room for was written, so that a pause of the
             // process counts for nobody.
-            is_more |= self.end_stalled(now);
+            is_more |= self.server.end_stalled(self.notices.has_refused, &mut self.exchange, now);
+            for lost in self.server.reports.lost.drain(..) {
+                (self.on_event)(BusEvent::LostSubscriber(lost));
+            }
             self.give_back(now);
             if let Some(stop_at) = self.notices.stop_at
                 && (self.is_done(is_more, now) || Instant::now() >= stop_at)
@@ -144,14 +147,6 @@ impl BusThread {
             is_more |= handed == BATCH_MESSAGES;
         }
         self.is_bound() && self.server.give_out(&mut self.exchange, now) || is_more
-    }
-
-    fn end_stalled(&mut self, now: Duration) -> bool {
-        let has_ended = self.server.end_stalled(self.notices.has_refused, &mut self.exchange, now);
-        for lost in self.server.reports.lost.drain(..) {
-            (self.on_event)(BusEvent::LostSubscriber(lost));
-        }
-        has_ended
     }
 
     /// Tells other threads how it stands, and gives back what nobody needs any more: whoever sees that a message was

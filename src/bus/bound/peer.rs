@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use super::listener::Side;
 use crate::bus::ffi;
@@ -96,11 +96,6 @@ impl Peer {
         is_watched && has_vanished(self.socket.as_fd())
     }
 
-    /// Reads what has arrived: nothing at the end of the connection. After an error but [`Errno::AGAIN`], it has ended.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
-    }
-
     /// Returns how many bytes the kernel took: none if it has no room. After an error the connection has ended.
     pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -119,8 +114,7 @@ impl Peer {
         if is_publisher && self.has_ended {
             self.commands.clear();
         }
-        let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
-        let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
+        let is_within_message = || matches!(self.phase, Phase::Subscriber(at) if !exchange.is_between_messages(at));
         let awaits_version = || self.session.as_ref().is_some_and(|session| !session.has_major_version());
         if self.commands.is_empty() || !self.is_writable || is_within_message() || awaits_version() {
             return Ok(());

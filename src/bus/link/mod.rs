@@ -3,6 +3,10 @@
 //!
 //! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes
 //! look names up: at the start, and again while there is no connection.
+//!
+//! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
+//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for it. With TCP
+//! keep-alive, the kernel of a stopped process still answers, and a machine that is gone does not.
 
 mod dialled;
 mod probe;
@@ -17,7 +21,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use probe::ProbeReport;
-use socket::{connection_to, set_options};
+use socket::{CONNECT_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS, connection_to};
 use socket2::Socket;
 use state::{LinkEvent, LinkState};
 
@@ -31,6 +35,11 @@ use crate::zmtp::SocketRole;
 pub(super) use dialled::Dialled;
 pub(crate) use socket::{receive, with_context};
 pub use state::{LinkStatus, NotConnected};
+
+/// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
+const RECONNECT_MS: i32 = 100;
+/// Longest such pause, in ms; it doubles from the first. A hub that is away costs two attempts a second.
+const RECONNECT_MAX_MS: i32 = 400;
 
 pub(crate) struct Link {
     pub(crate) socket: zmq::Socket,
@@ -60,8 +69,16 @@ impl Link {
         role: SocketRole,
         poller: &Poller,
     ) -> io::Result<Self> {
-        set_options(&socket)?;
+        socket.set_linger(0)?;
         socket.set_ipv6(address.is_ipv6())?;
+        socket.set_reconnect_ivl(RECONNECT_MS)?;
+        socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
+        socket.set_connect_timeout(CONNECT_TIMEOUT_MS.into())?;
+        socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS.into())?;
+        // With a domain libzmq refuses ZMTP 1 and 2, where most bytes pass for a handshake, and asks nobody, since no
+        // program answers for the domain. An XPUB socket that is closed just when such a handshake ends would abort
+        // the process.
+        socket.set_zap_domain("adapter-gateway")?;
         // The socket is monitored before it connects, or events would be missed.
         let monitor_address = format!("inproc://monitor-{}", socket.get_fd()?);
         socket.monitor(&monitor_address, zmq_sys::ZMQ_EVENT_ALL.cast_signed())?;
@@ -93,8 +110,11 @@ impl Link {
             }
             statuses.extend(self.state.on_event(event, now));
         }
-        while let Some(report) = self.next_report() {
-            match report {
+        while let Some(received) = self.probe.as_ref().map(Receiver::try_recv)
+            && received != Err(TryRecvError::Empty)
+        {
+            // Perhaps there was no thread for the probe.
+            match received.unwrap_or(ProbeReport::End(Ok(()))) {
                 ProbeReport::Addresses(found) => self.dial_one_of(&found, now),
                 ProbeReport::End(status) => {
                     self.probe = None;
@@ -187,14 +207,6 @@ impl Link {
     /// Returns when [`Link::update`] must be called even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.state.deadline().into_iter().chain(self.connection.map(|(_, due)| due)).min()
-    }
-
-    fn next_report(&self) -> Option<ProbeReport> {
-        match self.probe.as_ref()?.try_recv() {
-            Err(TryRecvError::Empty) => None,
-            // Perhaps there was no thread for the probe.
-            received => Some(received.unwrap_or(ProbeReport::End(Ok(())))),
-        }
     }
 
     /// Returns the next event of the monitor, or `None` if there is none. Sets the keep-alive of a new connection.

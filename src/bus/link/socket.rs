@@ -1,8 +1,4 @@
-//! What the sockets that dial need of libzmq: threads, options, connections and messages.
-//!
-//! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
-//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for it. With TCP
-//! keep-alive, the kernel of a stopped process still answers, and a machine that is gone does not.
+//! What the sockets that dial need of libzmq: threads, connections and messages.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -17,10 +13,6 @@ use crate::bus::ffi;
 use crate::sys::host::EPHEMERAL_PORTS;
 use crate::sys::process::schedule_as_batch;
 
-/// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
-const RECONNECT_MS: i32 = 100;
-/// Longest such pause, in ms; it doubles from the first. A hub that is away costs two attempts a second.
-const RECONNECT_MAX_MS: i32 = 400;
 /// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
 pub(super) const CONNECT_TIMEOUT_MS: u16 = 3_000;
 /// Longest time for a handshake, in ms. It is two round trips, each of a second and more where a link is congested, and
@@ -53,18 +45,6 @@ fn in_thread<T: Send>(body: impl FnOnce() -> Result<T, BusError> + Send) -> Resu
         let thread = thread::Builder::new().name("zmq".into()).spawn_scoped(scope, body)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// Sets the options of all sockets that dial.
-pub(super) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
-    socket.set_linger(0)?;
-    socket.set_reconnect_ivl(RECONNECT_MS)?;
-    socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
-    socket.set_connect_timeout(CONNECT_TIMEOUT_MS.into())?;
-    // With a domain libzmq refuses ZMTP 1 and 2, where most bytes pass for a handshake, and asks nobody, since no program
-    // answers for the domain. An XPUB socket that is closed just when such a handshake ends would abort the process.
-    socket.set_zap_domain("adapter-gateway")?;
-    socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS.into())
 }
 
 /// Returns a connection of libzmq by its descriptor.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, recv};
 
 use super::super::peer::{Peer, PeerId, Phase};
 use super::super::reports::{Excess, PeerReports};
@@ -91,7 +92,7 @@ impl Server {
         // A read into no buffer would look like the end of the connection.
         debug_assert!(most_bytes > 0);
         let (buffer, _) = read_buffer.split_at_mut(most_bytes);
-        let read = peer.read(buffer);
+        let read = retry_on_intr(|| recv(&peer.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes);
         // After an error, nothing was read.
         let bytes = read.unwrap_or(0);
         let mut inbound = Inbound { exchange, reservations, reports, may_publish, cost_bytes: bytes, now };
