@@ -182,7 +182,8 @@ pub(super) struct Peers {
     pub(super) subscribers: BTreeMap<u8, PeerId>,
     /// Peers that may have something to read, in rotation.
     pub(super) readable: VecDeque<PeerId>,
-    /// Nobody in a handshake or at its end is waited for until an earlier time than this.
+    /// Nobody in a handshake or at its end is waited for until an earlier time than this. It is zero in a turn in which
+    /// somebody gets such a time, and the end of the turn finds the earliest one.
     pub(super) due: Option<Duration>,
 }
 
@@ -211,9 +212,5 @@ impl Peers {
         {
             self.readable.push_back(id);
         }
-    }
-
-    pub(super) fn wait_until(&mut self, until: Duration) {
-        self.due = self.due.into_iter().chain([until]).min();
     }
 }

@@ -167,12 +167,12 @@ impl Server {
     }
 
     fn greet(&mut self, (socket, address, side): Accepted, poller: &Poller, now: Duration) {
-        let (id, until) = (self.next_id, now + HANDSHAKE_TIMEOUT);
+        let id = self.next_id;
         let mut peer = Peer {
             id,
             socket,
             address,
-            phase: Phase::Handshake(until),
+            phase: Phase::Handshake(now + HANDSHAKE_TIMEOUT),
             session: Some(PeerSession::new(side.peers, self.payload_bytes)),
             side,
             commands: Vec::new(),
@@ -194,7 +194,7 @@ impl Server {
             return;
         }
         self.next_id += 1;
-        self.peers.wait_until(until);
+        self.peers.due = Some(Duration::ZERO);
         self.peers.all.insert(id, peer);
         self.peers.readable.push_back(id);
     }
@@ -330,7 +330,7 @@ impl Server {
         (peer.phase, peer.session) = (Phase::Closing(now + CLOSING_TIMEOUT), None);
         peer.commands.clear();
         peer.shut_down(Shutdown::Write);
-        self.peers.wait_until(now + CLOSING_TIMEOUT);
+        self.peers.due = Some(Duration::ZERO);
         self.peers.queue(id);
     }
 
