@@ -5,9 +5,8 @@ use std::io::stdout;
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
-use adapter_gateway::sys::log;
-use adapter_gateway::sys::process;
 use adapter_gateway::sys::writer::write_all;
+use adapter_gateway::sys::{log, process};
 
 fn main() {
     process::unblock_signals();

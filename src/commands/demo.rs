@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{iter, thread};
 
@@ -17,13 +17,12 @@ use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::message::{Encoding, topics};
-use crate::sys;
 use crate::sys::advice::path_option;
 use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
-use crate::sys::on_joined_thread;
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::writer::write_all;
+use crate::sys::{lock, on_joined_thread, random_hex};
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
@@ -32,10 +31,10 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the command until it is interrupted, or its terminal is closed.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let token = sys::random_hex().map_err(Failure::configuration)?;
+    let token = random_hex().map_err(Failure::configuration)?;
     let source = Token::new(&token).map(TokenSource::Fixed).ok_or_else(|| Failure::configuration("no token"))?;
     let mut config = serve::demo_config(arguments)?;
-    let name = format!("adapter-gateway-demo-{}", sys::random_hex().map_err(Failure::configuration)?);
+    let name = format!("adapter-gateway-demo-{}", random_hex().map_err(Failure::configuration)?);
     let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
     let addresses = config.tcp_addresses();
@@ -88,7 +87,7 @@ fn start_printing(bus: &Bus) -> Result<(Interrupter, Receiver<()>), Failure> {
 fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
     let pending = Mutex::new(None);
     Arc::new(move |event: &Event<'_>| {
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = lock(&pending);
         if let Event::Listening { url, socket, .. } = event {
             *pending = Some(welcome(url, *socket, &token, ca_file.as_deref()));
         }

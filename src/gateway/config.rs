@@ -62,8 +62,7 @@ impl GatewayConfig {
         own.chain(inherited).collect()
     }
 
-    /// Raises the soft limit of descriptors as far as needed and possible, and divides it between peers of the bus and
-    /// connections. Some libraries panic if they get none, so it is checked first that those can be opened that the
+    /// Raises the soft limit of descriptors, and divides it between peers of the bus and connections. Some libraries panic if they get none, so it is checked first that those can be opened that the
     /// gateway needs without any client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
@@ -74,7 +73,7 @@ impl GatewayConfig {
         let others = OTHER_DESCRIPTORS
             + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners as u64)
             + ENDPOINT_DESCRIPTORS * self.bus.connect.len() as u64;
-        let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
+        let limit = raise_descriptor_limit();
         let needed = format!("open {others} descriptors, which the gateway needs");
         check_free_descriptors(others).map_err(Failure::cannot(&needed))?;
         let free = limit.saturating_sub(others);

@@ -1,10 +1,11 @@
 //! Writes the events to standard output, and decides which of them a parent that reads late still gets.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::gateway::events::{Event, EventSink};
+use crate::sys::lock;
 use crate::sys::writer::{StreamWriter, WaitingBounds};
 
 /// The subject of the events that are dropped first.
@@ -28,7 +29,7 @@ impl EventWriter {
         let (waiting, lines) = (Arc::clone(&writer), Mutex::new(EventLines::default()));
         let emit = move |event: &Event<'_>| {
             // The lock is held until the line waits, behind those of earlier calls.
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = lock(&lines);
             if let Some((subject, line)) = lines.next(event) {
                 waiting.push(subject, line);
             }

@@ -5,7 +5,7 @@
 use std::future::ready;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -19,7 +19,7 @@ use crate::gateway::follower::{Follower, Look, STEP_CHECK_PAUSE};
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::server::listener::{BoundAddress, Listening};
 use crate::server::shared::Opened;
-use crate::sys::{or_never, process};
+use crate::sys::{lock, or_never, process};
 use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
@@ -105,10 +105,6 @@ impl Followers {
     pub(super) fn silent(&self) -> Option<String> {
         self.settings.silent().or_else(|| self.certificate.silent())
     }
-
-    fn loading(&self) -> MutexGuard<'_, CertificateLoading> {
-        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Returns what loads the certificate once it is needed, and then keeps it current. The thread of the settings looks
@@ -121,7 +117,7 @@ fn follow_certificate(source: CertificateSource, emit: EventSink, followers: &Ar
             certificate.reload();
             return None;
         }
-        let is_start = match *followers.loading() {
+        let is_start = match *lock(&followers.loading) {
             CertificateLoading::NotNeeded => return None,
             CertificateLoading::Asked { is_start } => is_start,
             CertificateLoading::Done(_) => false,
@@ -129,7 +125,7 @@ fn follow_certificate(source: CertificateSource, emit: EventSink, followers: &Ar
         let loaded = WatchedCertificate::load(source.clone(), &emit, is_start);
         let acceptor = loaded.map(|certificate| Arc::clone(&watched.insert(certificate).acceptor));
         let again = acceptor.is_err().then_some(SETTINGS_INTERVAL);
-        *followers.loading() = CertificateLoading::Done(acceptor);
+        *lock(&followers.loading) = CertificateLoading::Done(acceptor);
         followers.settings.ring();
         again
     })
@@ -188,7 +184,7 @@ impl SettingsThread {
         let is_needed = |source: &CertificateSource| token.is_ok() || matches!(source, CertificateSource::Files { .. });
         let mut tls = None;
         if self.config.certificate.as_ref().is_some_and(is_needed) {
-            let mut loading = self.followers.loading();
+            let mut loading = lock(&self.followers.loading);
             if matches!(*loading, CertificateLoading::NotNeeded) {
                 *loading = CertificateLoading::Asked { is_start: self.api.is_none() };
                 self.followers.certificate.ring();

@@ -3,12 +3,13 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use crate::bus::Waker;
 use crate::gateway::failure::Failure;
+use crate::sys::lock;
 use crate::sys::watch::Watch;
 
 /// How long a step of the thread may take. Those that try again what another process prevents end before this.
@@ -57,7 +58,7 @@ impl Follower {
                 // Whoever asked before the first look gets a second one.
                 let is_asked = std::mem::take(&mut is_first) || follower.is_asked.swap(false, Ordering::SeqCst);
                 let next = look(is_asked);
-                *follower.step() = None;
+                *lock(&follower.step) = None;
                 watch.wait(follower.bell.as_fd(), next.map_or(usual, |next| usual.min(next)));
                 // It is not readable where it has not rung.
                 let _ = rustix::io::read(follower.bell.as_fd(), &mut [0; 8]);
@@ -69,18 +70,14 @@ impl Follower {
 
     /// The thread begins a step, in which `subject` is to answer.
     pub(super) fn begin(&self, subject: impl fmt::Display) {
-        *self.step() = Some((subject.to_string(), Instant::now()));
+        *lock(&self.step) = Some((subject.to_string(), Instant::now()));
     }
 
     /// Returns what has not answered for [`STEP_TIMEOUT`], because a file system hangs.
     pub(super) fn silent(&self) -> Option<String> {
-        let step = self.step();
+        let step = lock(&self.step);
         let (subject, _) = step.as_ref().filter(|(_, since)| since.elapsed() >= STEP_TIMEOUT)?;
         Some(subject.clone())
-    }
-
-    fn step(&self) -> MutexGuard<'_, Option<(String, Instant)>> {
-        self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the thread look: something else has changed.

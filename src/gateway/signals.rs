@@ -15,9 +15,8 @@ use tokio::sync::oneshot;
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
 use crate::sys::log::log;
-use crate::sys::on_thread;
-use crate::sys::or_never;
 use crate::sys::process::{is_ignored, parent_end};
+use crate::sys::{on_thread, or_never};
 
 /// The bytes of standard input that are read without a pause. A parent that writes to it at all writes less.
 const STDIN_BYTES: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -20,6 +20,7 @@ use rustix::net::{Shutdown, shutdown};
 use socket2::{SockFilter, SockRef, Type};
 
 use crate::sys::listener::{UnixListener, listen_at};
+use crate::sys::lock;
 use crate::sys::log::log;
 use crate::sys::process::inherited_descriptor;
 
@@ -28,27 +29,14 @@ const BACKLOG: i32 = 4096;
 
 /// A filter of packets at a socket of TCP that drops those with which clients begin to connect, and lets pass what
 /// completes a handshake that has begun. Without it, a request could come between the last accept and the close, and
-/// clients that connect all the time would never let the backlog be empty.
+/// clients that connect all the time would never let the backlog be empty. The instructions are those of `linux/filter.h`,
+/// and the flags are where RFC 9293 §3.1 has them.
 const NO_SYN: [SockFilter; 4] = [
-    SockFilter::new(LOAD_BYTE, 0, 0, FLAGS_AT),
-    // Where the bit is not set, the next instruction is skipped.
-    SockFilter::new(JUMP_IF_SET, 0, 1, SYN),
-    SockFilter::new(RETURN, 0, 0, NOTHING),
-    SockFilter::new(RETURN, 0, 0, ALL),
+    SockFilter::new(0x30, 0, 0, 13), // BPF_LD | BPF_B | BPF_ABS: loads the byte of the flags
+    SockFilter::new(0x45, 0, 1, 0x02), // BPF_JMP | BPF_JSET | BPF_K: skips one instruction where SYN is not set
+    SockFilter::new(0x06, 0, 0, 0),  // BPF_RET | BPF_K: lets no byte of the packet pass
+    SockFilter::new(0x06, 0, 0, u32::MAX), // BPF_RET | BPF_K: lets all of them pass
 ];
-
-/// Instructions of filters, as `linux/filter.h` composes them.
-const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
-const JUMP_IF_SET: u16 = 0x45; // BPF_JMP | BPF_JSET | BPF_K
-const RETURN: u16 = 0x06; // BPF_RET | BPF_K
-
-/// Where the byte of the flags is in the header of TCP, and the bit of SYN in it (RFC 9293 §3.1).
-const FLAGS_AT: u32 = 13;
-const SYN: u32 = 0x02;
-
-/// How many bytes of a packet pass.
-const NOTHING: u32 = 0;
-const ALL: u32 = u32::MAX;
 
 /// The pause in accepting after an error, such as no descriptors left: attempts that fail at once take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -159,7 +147,7 @@ impl Listening {
                     let opened = opened.and_then(|listener| Ok((listener.as_fd().try_clone_to_owned()?, listener)));
                     let (socket, listener) = opened.map_err(|error| refused(&address, &error))?;
                     listening.sockets.push(ListeningSocket::own(socket, address));
-                    listening.unix_listeners.get_mut().unwrap_or_else(PoisonError::into_inner).push(listener);
+                    lock(&listening.unix_listeners).push(listener);
                 }
             }
         }
@@ -204,7 +192,7 @@ impl Listening {
     /// Does the same for Unix sockets: removes their files, which may block. They go on listening, so that no other
     /// process takes them for stale ones.
     pub(crate) fn remove_files(&self) {
-        self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.unix_listeners).clear();
     }
 
     /// Refuses new connections, and resets those that nobody has accepted.
@@ -220,6 +208,5 @@ fn refused(address: &BoundAddress, error: &io::Error) -> io::Error {
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
-    absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    matches!(Errno::from_io_error(error), Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT))
 }

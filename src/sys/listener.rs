@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unlink};
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::advice::{Refused, advised};
+use super::lock;
 use super::retry::lock_directory;
 use crate::mark::mark;
 
@@ -86,11 +87,7 @@ static FILES: Mutex<Option<Vec<SocketFile>>> = Mutex::new(Some(Vec::new()));
 /// Removes the files of all sockets, whichever threads have made them or make some: the process ends.
 pub(crate) fn remove_files() {
     // Who closes a socket waits meanwhile: no file of another process gets its inode number before the look at it.
-    files().take().iter().flatten().for_each(remove);
-}
-
-fn files() -> MutexGuard<'static, Option<Vec<SocketFile>>> {
-    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&FILES).take().iter().flatten().for_each(remove);
 }
 
 /// Removes the file of a socket, unless another file has taken the place of it.
@@ -112,7 +109,7 @@ impl UnixListener {
         // Without the lock, two processes could both remove a stale socket, the later one that of the other. Where the
         // lock cannot be had, the socket is opened without it.
         let _locked = lock_directory(directory);
-        if files().is_none() {
+        if lock(&FILES).is_none() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let socket = new_socket()?;
@@ -129,7 +126,7 @@ impl UnixListener {
         // From here on, a failure removes the file.
         let file = (path.to_owned(), identity(path)?);
         let listener = Self { socket, file: Some(file.clone()) };
-        files().as_mut().ok_or(io::ErrorKind::Interrupted)?.push(file);
+        lock(&FILES).as_mut().ok_or(io::ErrorKind::Interrupted)?.push(file);
         give_to_owner(path)?;
         listen(&listener.socket, backlog)?;
         Ok(listener)
@@ -161,7 +158,7 @@ impl Drop for UnixListener {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
             remove(file);
-            files().iter_mut().for_each(|files| files.retain(|other| other != file));
+            lock(&FILES).iter_mut().for_each(|files| files.retain(|other| other != file));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The operating system: the log, files that change, hosts, listening sockets, threads, and the process itself.
 
 use std::future::pending;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -29,6 +31,16 @@ pub(crate) fn random_hex() -> io::Result<String> {
     // The kernel gives up to 256 bytes at once, or none.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Locks, also where a thread has panicked with the lock: the end of the process is on its way.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether a descriptor is ready for this now, or has an error.
+pub(crate) fn is_ready(descriptor: &impl AsFd, readiness: PollFlags) -> bool {
+    poll(&mut [PollFd::new(descriptor, readiness)], Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Returns an event loop for one thread.

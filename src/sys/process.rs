@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{io, ptr};
 
@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getpid, getppid, getrli
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::registered;
+use super::{lock, registered};
 
 /// Bytes of freed memory that the allocator may keep at the end of its arena: as much as the queue and the bodies of
 /// all connections may take by default.
@@ -48,7 +48,7 @@ pub fn keep_freed_memory() {
 /// of the allocator for some milliseconds.
 pub(crate) fn return_freed_memory() {
     static ASKED: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut asked = lock(&ASKED);
     if asked.is_some_and(|asked| asked.elapsed() < RETURN_INTERVAL) {
         return;
     }
@@ -91,14 +91,11 @@ pub(crate) fn schedule_as_batch() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
-/// Raises the soft limit of descriptors to `wanted` where the hard one permits, never lowers it, and returns it.
-pub(crate) fn raise_descriptor_limit(wanted: u64) -> u64 {
+/// Raises the soft limit of descriptors to the hard one, and returns it. It is low for programs with select(2) alone.
+pub(crate) fn raise_descriptor_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = wanted.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
-    match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
-        Ok(()) => raised,
-        Err(_) => current.unwrap_or(u64::MAX),
-    }
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    raised.map_or(current, |()| maximum).unwrap_or(u64::MAX)
 }
 
 /// Checks that so many more descriptors can be opened.

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, write};
+
+use super::{is_ready, lock};
 
 /// How often the end of the process waits anew for lines that the stream would take.
 const FINISH_ATTEMPTS: usize = 20;
@@ -90,7 +92,7 @@ impl StreamWriter {
     }
 
     pub(crate) fn push(&self, subject: String, line: Vec<u8>) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         waiting.push(subject, line);
         waiting.is_written = false;
         self.changed.notify_all();
@@ -99,26 +101,20 @@ impl StreamWriter {
     /// Waits until all lines are written. A stream that takes no bytes gets this time. If it takes bytes, its thread is
     /// late because the machine is busy, and gets [`FINISH_ATTEMPTS`] times as long.
     pub(crate) fn finish(&self, stream: &impl AsFd, timeout: Duration) {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let takes_bytes = || poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0);
         for _ in 0..FINISH_ATTEMPTS {
-            if self.is_written_within(timeout) || !takes_bytes() {
+            if self.is_written_within(timeout) || !is_ready(stream, PollFlags::OUT) {
                 return;
             }
         }
     }
 
     fn is_written_within(&self, timeout: Duration) -> bool {
-        let wait = self.changed.wait_timeout_while(self.lock(), timeout, |waiting| !waiting.is_written);
+        let wait = self.changed.wait_timeout_while(lock(&self.waiting), timeout, |waiting| !waiting.is_written);
         wait.unwrap_or_else(PoisonError::into_inner).0.is_written
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitingLines> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write_to(&self, stream: &impl AsFd) -> ! {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         loop {
             let Some((next, lines)) = waiting.take_next() else {
                 debug_assert!(waiting.lines.is_empty(), "a line that waits is the next one");
@@ -129,7 +125,7 @@ impl StreamWriter {
             };
             drop(waiting);
             let written = write_all(stream, &next);
-            waiting = self.lock();
+            waiting = lock(&self.waiting);
             if written.is_err() {
                 waiting.lost += lines;
             }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read, Seek};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use crate::message::check_json;
+use crate::sys::is_ready;
 use crate::sys::secret_file::BYTE_ORDER_MARK;
 
 /// The bytes of one read of standard input.
@@ -98,7 +99,7 @@ impl Lines {
     /// Returns whether another line is there, or may come: nobody waits for it.
     pub(super) fn has_more(&mut self) -> bool {
         // What cannot be read is there.
-        while self.may_be_over() && !self.has_ended && is_readable(&self.file) && self.read().is_ok() {}
+        while self.may_be_over() && !self.has_ended && is_ready(&self.file, PollFlags::IN) && self.read().is_ok() {}
         !(self.may_be_over() && self.has_ended)
     }
 
@@ -137,12 +138,6 @@ impl Lines {
         self.has_line = true;
         self.whole.push_back(unmarked.unwrap_or(line));
     }
-}
-
-/// Returns whether a read would return at once, with bytes, the end or an error.
-pub(super) fn is_readable(file: &File) -> bool {
-    let mut polled = [PollFd::new(file, PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

@@ -25,12 +25,13 @@ use rustix::event::{PollFd, PollFlags};
 use self::answer::{Answer, NoAnswer};
 use self::connection::GatewayConnection;
 use self::destination::Destination;
-use self::line::{Lines, content, content_of_line, is_readable};
+use self::line::{Lines, content, content_of_line};
 use self::report::Report;
 use self::stop::Stop;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::http::problem::ServiceUnavailable;
+use crate::sys::is_ready;
 use crate::sys::log::log;
 use crate::sys::retry::retry_until;
 
@@ -167,7 +168,7 @@ impl Sender {
             let of_lines = lines.as_ref().map(|lines| PollFd::new(&lines.file, PollFlags::IN));
             let polled = of_lines.into_iter().chain(self.connection.as_ref().map(GatewayConnection::awaited));
             self.stop.wait(polled, has_lines.then_some(pause), true).map_err(Failure::configuration)?;
-            if let Some(lines) = lines.filter(|lines| is_readable(&lines.file))
+            if let Some(lines) = lines.filter(|lines| is_ready(&lines.file, PollFlags::IN))
                 && let Err(error) = lines.read()
             {
                 self.last_line += 1;

@@ -5,11 +5,13 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Stream, Transport, receive, send};
+use super::{Stream, Transport};
 use crate::sys::{event_loop, registered};
 
 pub(crate) struct Epoll {
@@ -61,17 +63,17 @@ impl Stream for EpollStream {
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
         // The reactor may not know yet what has arrived, so it is not asked.
-        let read = receive(self, into);
+        let read = recv(self, spare_capacity(into), RecvFlags::empty()).map(|(_, bytes)| bytes);
         let more = read.as_ref().is_ok_and(|bytes| *bytes == room);
         if !more {
             // These are all the bytes there were (epoll(7)). The reactor learns that, and tells of the next ones.
             let _ = self.socket.try_io(Interest::READABLE, |_| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
         }
         self.more.set(more);
-        read
+        Ok(read?)
     }
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.try_io(Interest::WRITABLE, |socket| send(socket, bytes))
+        self.socket.try_io(Interest::WRITABLE, |socket| Ok(send(socket, bytes, SendFlags::NOSIGNAL)?))
     }
 }

@@ -9,15 +9,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll, Waker};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::sockopt::set_tcp_quickack;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::bus::unacknowledged_bytes;
-use crate::sys::registered;
+use crate::sys::{is_ready, registered};
 
 pub(crate) mod epoll;
 pub mod uring;
@@ -70,12 +70,12 @@ pub trait Stream: AsFd + Sized + 'static {
     /// the tasks that are ready run first, so that a client that sends faster than it is served does not keep the
     /// others waiting.
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        receive(self, into)
+        Ok(recv(self, spare_capacity(into), RecvFlags::empty())?.1)
     }
 
     /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        send(self, bytes)
+        Ok(send(self, bytes, SendFlags::NOSIGNAL)?)
     }
 
     /// Lets TCP acknowledge at once what was read, and not with what is written next.
@@ -111,8 +111,7 @@ impl TransportListener for AsyncFd<OwnedFd> {
     }
 
     fn is_acceptable(&self) -> bool {
-        let mut socket = [PollFd::new(self.get_ref(), PollFlags::IN)];
-        let has_come = poll(&mut socket, Some(&Timespec::default())) != Ok(0);
+        let has_come = is_ready(self.get_ref(), PollFlags::IN);
         if !has_come {
             let _ = self.try_io(Interest::READABLE, |_| io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
         }
@@ -133,15 +132,6 @@ impl TransportListener for AsyncFd<OwnedFd> {
             accepted => Ok(accepted?),
         }
     }
-}
-
-fn receive(socket: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
-    let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
-    Ok(bytes)
-}
-
-fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
 #[cfg(test)]

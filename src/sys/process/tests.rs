@@ -54,9 +54,12 @@ fn an_inherited_descriptor_refers_to_the_same_file_and_is_closed_on_exec() {
 }
 
 #[test]
-fn the_descriptor_limit_is_never_lowered() {
-    let before = raise_descriptor_limit(0);
-    assert_eq!(raise_descriptor_limit(1), before);
+fn the_descriptor_limit_is_raised_and_never_lowered() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = raise_descriptor_limit();
+    assert!(raised >= current.unwrap_or(u64::MAX), "{raised}");
+    assert_eq!(Some(raised), maximum);
+    assert_eq!(getrlimit(Resource::Nofile).current, maximum);
 }
 
 #[test]
