@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::bus::{BusConfig, Endpoint, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
 use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments};
-use crate::gateway::event_writer::EventWriter;
+use crate::gateway::event_writer::{self, FINISH_TIMEOUT};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::http::policy::{AllowedOrigins, Policy};
@@ -28,7 +28,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if io::stdout().is_terminal() && !arguments.events {
         return serve(arguments, &(Arc::new(|_: &Event<'_>| {}) as EventSink));
     }
-    let started = EventWriter::start().map_err(Failure::cannot("start a thread"));
+    let started = event_writer::start().map_err(Failure::cannot("start a thread"));
     let (emit, writer) = started.inspect_err(|failure| {
         // No thread can write the event, so this one does.
         let event = serde_json::to_string(&Event::Failed { status: failure.status, reason: &failure.to_string() });
@@ -41,7 +41,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     {
         emit(&Event::Failed { status: failure.status, reason: &failure.to_string() });
     }
-    writer.finish();
+    writer.finish(&io::stdout(), FINISH_TIMEOUT);
     result
 }
 

@@ -16,31 +16,21 @@ const MAX_WAITING: WaitingBounds =
     WaitingBounds { lines: 1024, bytes: 1024 * 1024, first_dropped: STATS, notice_of_lost: |_| Vec::new() };
 
 /// The time that a parent that reads slowly gets to read the last events.
-const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
-#[derive(Debug)]
-pub(crate) struct EventWriter(Arc<StreamWriter>);
-
-impl EventWriter {
-    /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
-    pub(crate) fn start() -> io::Result<(EventSink, Self)> {
-        let writer = StreamWriter::start("events", io::stdout(), MAX_WAITING)?;
-        let (waiting, lines) = (Arc::clone(&writer), Mutex::new(EventLines::default()));
-        let emit = move |event: &Event<'_>| {
-            // The lock is held until the line waits, behind those of earlier calls.
-            let mut lines = lock(&lines);
-            if let Some((subject, line)) = lines.next(event) {
-                waiting.push(subject, line);
-            }
-        };
-        Ok((Arc::new(emit), Self(writer)))
-    }
-
-    /// Waits until all events are written, for [`FINISH_TIMEOUT`] at most.
-    pub(crate) fn finish(self) {
-        self.0.finish(&io::stdout(), FINISH_TIMEOUT);
-    }
+/// Starts the thread that writes events to standard output, so that a parent that does not read delays nothing. Returns
+/// the sink for its events, which are written in the order of the calls.
+pub(crate) fn start() -> io::Result<(EventSink, Arc<StreamWriter>)> {
+    let writer = StreamWriter::start("events", io::stdout(), MAX_WAITING)?;
+    let (waiting, lines) = (Arc::clone(&writer), Mutex::new(EventLines::default()));
+    let emit = move |event: &Event<'_>| {
+        // The lock is held until the line waits, behind those of earlier calls.
+        let mut lines = lock(&lines);
+        if let Some((subject, line)) = lines.next(event) {
+            waiting.push(subject, line);
+        }
+    };
+    Ok((Arc::new(emit), writer))
 }
 
 /// What the lines of events depend on.

@@ -12,7 +12,7 @@ use crate::http::problem::Status;
 use crate::message::topics::nearest;
 use crate::server::counters::{Closed, WorkerCounters};
 use crate::server::shared::TopicSink;
-use crate::sync::counting::Counted;
+use crate::sync::counting::{Counted, Tally};
 use crate::sys::log::{LOG_PAUSE, LineLimit, log};
 use crate::sys::or_never;
 use crate::terms::noted_topics::{NotedTopics, shown_topic};
@@ -25,33 +25,17 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// which each reason is a kind: one at the first of a kind, and then one each [`LOG_PAUSE`] with their number.
 pub(super) struct Refusals {
     refused: Arc<Notify>,
-    kinds: Vec<LoggedKind>,
+    /// For each kind the number of refusals that its lines have been given, and these lines.
+    logged: Vec<(u64, LineLimit<Instant>)>,
     /// When the counters are looked at again, at the earliest.
     look_at: Instant,
     /// The file that clients can be made to trust.
     trust_anchor: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy)]
-enum Refusal {
-    Unauthorized,
-    GaveWay,
-    Handshake(HandshakeFailure),
-}
-
-struct LoggedKind {
-    refusal: Refusal,
-    /// The refusals that `lines` has been given.
-    counted: u64,
-    lines: LineLimit<Instant>,
-}
-
 impl Refusals {
     pub(super) fn new(refused: Arc<Notify>, trust_anchor: Option<PathBuf>) -> Self {
-        let handshakes = HandshakeFailure::ALL.iter().copied().map(Refusal::Handshake);
-        let kinds = [Refusal::Unauthorized, Refusal::GaveWay].into_iter().chain(handshakes);
-        let kinds = kinds.map(|refusal| LoggedKind { refusal, counted: 0, lines: LineLimit::new() }).collect();
-        Self { refused, kinds, look_at: Instant::now(), trust_anchor }
+        Self { refused, logged: Vec::new(), look_at: Instant::now(), trust_anchor }
     }
 
     /// Waits until a line may be due. Cancel-safe.
@@ -59,61 +43,62 @@ impl Refusals {
         sleep_until(self.look_at).await;
         tokio::select! {
             () = self.refused.notified() => {}
-            () = or_never(self.kinds.iter().filter_map(|kind| kind.lines.due()).min().map(sleep_until)) => {}
+            () = or_never(self.logged.iter().filter_map(|(_, lines)| lines.due()).min().map(sleep_until)) => {}
         }
     }
 
     /// Returns the lines that are due, by the counters of now.
     pub(super) fn lines(&mut self, counters: &WorkerCounters, now: Instant) -> Vec<String> {
         self.look_at = now + LOOK_PAUSE;
-        let trust_anchor = self.trust_anchor.as_deref();
-        self.kinds.iter_mut().filter_map(|kind| kind.line(counters, now, trust_anchor)).collect()
+        let kinds = kinds(counters, self.trust_anchor.as_deref());
+        self.logged.resize_with(kinds.len(), || (0, LineLimit::new()));
+        let kinds = kinds.into_iter().zip(&mut self.logged);
+        let lines = kinds.filter_map(|((refusals, one, several, hint), (counted, lines))| {
+            debug_assert!(refusals.get() >= *counted, "a counter only grows");
+            let more = refusals.get().saturating_sub(*counted);
+            *counted += more;
+            let follows_another = lines.due().is_some();
+            let line = match (lines.add(more, now)?, follows_another) {
+                (1, _) => one.to_owned(),
+                (count, false) => format!("{count} {several}"),
+                (count, true) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
+            };
+            Some(if hint.is_empty() { line } else { line + ": " + &hint })
+        });
+        lines.collect()
     }
 }
 
-impl LoggedKind {
-    /// Returns the line about the refusals that no line has told of, if one is due.
-    fn line(&mut self, counters: &WorkerCounters, now: Instant, trust_anchor: Option<&Path>) -> Option<String> {
-        let (refusals, one, several, hint) = match self.refusal {
-            Refusal::Unauthorized => (
-                counters.http.answers.of(Status::Unauthorized),
-                "a request without the right token was answered 401",
-                "requests without the right token were answered 401",
-                "",
-            ),
-            Refusal::GaveWay => (
-                counters.closed.of(Closed::GaveWay),
-                "a waiting connection gave way to a new one",
-                "waiting connections gave way to new ones",
-                "there are as many as --max-connections or the limit of open files allows",
-            ),
-            Refusal::Handshake(reason) => (
-                counters.failed_handshakes.of(reason),
-                "a TLS handshake failed",
-                "TLS handshakes failed",
-                reason.text(),
-            ),
+/// Returns for each kind the number of refusals, how one and how several of them are told, and what can be done.
+fn kinds<'c>(
+    counters: &'c WorkerCounters,
+    trust_anchor: Option<&Path>,
+) -> Vec<(&'c Tally, &'static str, &'static str, String)> {
+    let handshakes = HandshakeFailure::ALL.iter().map(|reason| {
+        let hint = match (reason, trust_anchor) {
+            (HandshakeFailure::UnknownAuthority | HandshakeFailure::ClosedAtCertificate, Some(file)) => {
+                let text = reason.text();
+                format!("{text}; give it {}, or to a browser gateway-ca.pem beside that", file.display())
+            }
+            _ => reason.text().into(),
         };
-        debug_assert!(refusals.get() >= self.counted, "a counter only grows");
-        let more = refusals.get().saturating_sub(self.counted);
-        self.counted += more;
-        let follows_another = self.lines.due().is_some();
-        let mut line = match (self.lines.add(more, now)?, follows_another) {
-            (1, _) => one.to_owned(),
-            (count, false) => format!("{count} {several}"),
-            (count, true) => format!("{count} more {several} in the last {} s", LOG_PAUSE.as_secs()),
-        };
-        if !hint.is_empty() {
-            line = line + ": " + hint;
-        }
-        if let Refusal::Handshake(HandshakeFailure::UnknownAuthority | HandshakeFailure::ClosedAtCertificate) =
-            self.refusal
-            && let Some(file) = trust_anchor
-        {
-            line = format!("{line}; give it {}, or to a browser gateway-ca.pem beside that", file.display());
-        }
-        Some(line)
-    }
+        (counters.failed_handshakes.of(*reason), "a TLS handshake failed", "TLS handshakes failed", hint)
+    });
+    let others = [
+        (
+            counters.http.answers.of(Status::Unauthorized),
+            "a request without the right token was answered 401",
+            "requests without the right token were answered 401",
+            String::new(),
+        ),
+        (
+            counters.closed.of(Closed::GaveWay),
+            "a waiting connection gave way to a new one",
+            "waiting connections gave way to new ones",
+            "there are as many as --max-connections or the limit of open files allows".into(),
+        ),
+    ];
+    others.into_iter().chain(handshakes).collect()
 }
 
 /// Returns what logs each topic that is not known once. The log waits for nobody.
