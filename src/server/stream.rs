@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::Shutdown;
+use rustls::Error;
 use tokio::time::timeout;
 
 use crate::http::connection::{CloseReason, READ_BYTES};
@@ -92,13 +93,13 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 let is_handshaking = session.is_handshaking();
                 // After a fatal alert of the client nothing is left to send, else the alert that says what is wrong. No
                 // close_notify follows either of them (RFC 8446 §6.2).
-                let is_alert = fault.is_alert();
+                let is_alert = matches!(fault, Error::AlertReceived(_));
                 if !is_alert {
                     session.flush(&mut self.unsent);
                 }
                 self.tls = None;
                 if is_handshaking {
-                    self.count_failed_handshake(fault.handshake_failure());
+                    self.count_failed_handshake(HandshakeFailure::of(&fault));
                 }
                 Ok(Arrived::Closed(if is_alert { CloseReason::EndOfInput } else { CloseReason::Refused }))
             }

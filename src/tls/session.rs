@@ -117,17 +117,17 @@ impl Session {
     /// hold. Returns whether the peer sends no more. The caller calls [`Session::send`] next, also without an answer.
     /// After a fault it calls [`Session::flush`], which tells the peer why unless the peer reported the fault, and
     /// closes without a `close_notify`.
-    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<bool, TlsFault> {
+    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<bool, Error> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
         while !ciphertext.is_empty() && !self.peer_closed {
             let read = self.connection.read_tls(&mut ciphertext);
-            let read = read.map_err(|error| TlsFault(Error::General(error.to_string())))?;
+            let read = read.map_err(|error| Error::General(error.to_string()))?;
             debug_assert!(read > 0, "rustls has room, because each record is processed at once");
             if read == 0 {
                 break;
             }
-            let state = self.connection.process_new_packets().map_err(TlsFault)?;
+            let state = self.connection.process_new_packets()?;
             self.peer_closed = state.peer_has_closed();
             plaintext.reserve(state.plaintext_bytes_to_read());
             let mut reader = self.connection.reader();
@@ -240,35 +240,24 @@ impl HandshakeFailure {
     pub fn text(self) -> &'static str {
         self.row().1
     }
-}
 
-/// The peer sent what is not TLS, not acceptable or changed on the way, or it reports that of this side.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TlsFault(pub(super) Error);
-
-impl TlsFault {
-    /// Returns whether the peer sent a fatal alert, after which both sides close (RFC 8446 §6.2).
-    pub fn is_alert(&self) -> bool {
-        matches!(self.0, Error::AlertReceived(_))
-    }
-
-    /// Returns the reason to count. Clients refuse a certificate with different alerts: OpenSSL sends `unknown_ca`
-    /// where it does not know the authority, and Chromium `certificate_unknown`.
-    pub fn handshake_failure(&self) -> HandshakeFailure {
-        match &self.0 {
+    /// Returns the reason to count where a handshake ends with this error. Clients refuse a certificate with different
+    /// alerts: OpenSSL sends `unknown_ca` where it does not know the authority, and Chromium `certificate_unknown`.
+    pub fn of(error: &Error) -> Self {
+        match error {
             Error::AlertReceived(alert) => match alert {
                 AlertDescription::UnknownCA | AlertDescription::CertificateUnknown => {
-                    HandshakeFailure::UnknownAuthority
+                    Self::UnknownAuthority
                 }
                 AlertDescription::BadCertificate
                 | AlertDescription::UnsupportedCertificate
                 | AlertDescription::CertificateRevoked
-                | AlertDescription::CertificateExpired => HandshakeFailure::CertificateRefused,
-                AlertDescription::ProtocolVersion => HandshakeFailure::NoCommonVersion,
+                | AlertDescription::CertificateExpired => Self::CertificateRefused,
+                AlertDescription::ProtocolVersion => Self::NoCommonVersion,
                 AlertDescription::HandshakeFailure | AlertDescription::NoApplicationProtocol => {
-                    HandshakeFailure::NoCommonParameters
+                    Self::NoCommonParameters
                 }
-                _ => HandshakeFailure::Alert,
+                _ => Self::Alert,
             },
             Error::PeerIncompatible(
                 PeerIncompatible::Tls12NotOffered
@@ -276,10 +265,10 @@ impl TlsFault {
                 | PeerIncompatible::SupportedVersionsExtensionRequired
                 // Every client of TLS 1.2 or 1.3 sends this extension.
                 | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
-            ) => HandshakeFailure::NoCommonVersion,
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => HandshakeFailure::NoCommonParameters,
-            Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => HandshakeFailure::ServerName,
-            _ => HandshakeFailure::Malformed,
+            ) => Self::NoCommonVersion,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::NoCommonParameters,
+            Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => Self::ServerName,
+            _ => Self::Malformed,
         }
     }
 }

@@ -8,10 +8,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, ClientConnection, Error, RootCertStore, SupportedProtocolVersion};
 
 use super::load_self_signed;
-use crate::tls::session::{Acceptor, Session, TlsFault};
+use crate::tls::session::{Acceptor, Session};
 use crate::tls::source::{AUTHORITY_FILE, Occasion};
 
 /// An acceptor with a self-signed pair, and the directory of the pair.
@@ -60,7 +60,7 @@ impl Pair {
 
     /// Transports bytes until both ends have nothing to send, at most `step` bytes of the client at a time. Returns
     /// what the gateway has read.
-    pub(super) fn settle(&mut self, step: usize) -> Result<Vec<u8>, TlsFault> {
+    pub(super) fn settle(&mut self, step: usize) -> Result<Vec<u8>, Error> {
         let mut plaintext = Vec::new();
         loop {
             let sent = self.client_bytes();
@@ -77,7 +77,7 @@ impl Pair {
     }
 
     /// Gives the session what the client has to send. Returns its result and what it has read.
-    pub(super) fn receive(&mut self) -> (Result<bool, TlsFault>, Vec<u8>) {
+    pub(super) fn receive(&mut self) -> (Result<bool, Error>, Vec<u8>) {
         let (sent, mut plaintext) = (self.client_bytes(), Vec::new());
         (self.session.receive(&sent, &mut plaintext), plaintext)
     }

@@ -122,7 +122,7 @@ fn the_application_protocol_is_http_1_or_none() {
         }
         let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &["h2"]), "localhost");
         let fault = pair.receive().0.unwrap_err();
-        assert_eq!(fault.0, Error::NoApplicationProtocol);
+        assert_eq!(fault, Error::NoApplicationProtocol);
         let mut alert = Vec::new();
         pair.session.flush(&mut alert);
         assert_eq!(pair.client_reads(&alert), Err(Error::AlertReceived(AlertDescription::NoApplicationProtocol)));
