@@ -197,8 +197,9 @@ impl Timing {
             StageTime::Until(due) => (due, now),
             StageTime::Late { first, last } => (last, first),
         };
-        if let Some(due) = after_pause(seen, now) {
+        if now > seen + PAUSE {
             mark!("the process was stopped for a while, and the client could go on for no time");
+            let due = now + LATE_TIMEOUT;
             stage.time = StageTime::Until(due);
             return Ok(Step::Wait(due));
         }
@@ -236,11 +237,6 @@ impl Timing {
             Stage { waiting, requests, opening, begun: now, time: StageTime::Until(now + timeout) }
         }))
     }
-}
-
-/// Returns a new deadline in place of one that is seen so late that the process was stopped meanwhile.
-fn after_pause(due: Duration, now: Duration) -> Option<Duration> {
-    (now > due + PAUSE).then_some(now + LATE_TIMEOUT)
 }
 
 #[cfg(test)]
