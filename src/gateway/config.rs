@@ -30,7 +30,6 @@ const WORKER_DESCRIPTORS: u64 = 5;
 const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
-#[derive(Debug)]
 pub(crate) struct GatewayConfig {
     pub(crate) listen: Vec<ListenTarget>,
     /// Where the gateway listens if one of `listen` is taken; `None` if that refuses the start.
@@ -90,7 +89,6 @@ impl GatewayConfig {
     }
 }
 
-#[derive(Debug)]
 pub(crate) enum TokenSource {
     SettingsFile(PathBuf),
     Fixed(Token),

@@ -61,7 +61,6 @@ impl BodyReader {
 pub(super) type BufferedPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
 
 /// The body of an admitted request, which is buffered until it is whole.
-#[derive(Debug)]
 pub(super) struct BufferedBody {
     pub(super) request: Request,
     reader: BodyReader,

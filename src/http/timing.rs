@@ -138,11 +138,10 @@ pub enum Step {
 }
 
 /// The time of one connection: of the stage that it is in, if it has begun one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Timing(Option<Stage>);
 
 /// What is waited for, how many heads were read before, how far the connection is before the first, and the time.
-#[derive(Debug)]
 struct Stage {
     waiting: Option<Waiting>,
     requests: u32,

@@ -83,7 +83,6 @@ impl fmt::Display for BoundAddress {
 }
 
 /// A bound and listening socket.
-#[derive(Debug)]
 pub struct ListeningSocket {
     pub(crate) socket: OwnedFd,
     /// With the port that the kernel chose.
@@ -126,7 +125,7 @@ impl ListeningSocket {
 }
 
 /// Sockets of our own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Listening {
     pub(crate) sockets: Vec<Arc<ListeningSocket>>,
     unix_listeners: Mutex<Vec<UnixListener>>,

@@ -25,7 +25,6 @@ use crate::terms::Io;
 use crate::terms::limits::Timeouts;
 
 /// Why the workers did not start.
-#[derive(Debug)]
 pub(crate) enum StartError {
     /// `--io uring` was asked for, and io_uring is not available.
     Uring(io::Error),
@@ -34,7 +33,6 @@ pub(crate) enum StartError {
 }
 
 /// How the gateway serves requests. All values were checked when the arguments were parsed.
-#[derive(Debug)]
 pub(crate) struct ServerConfig {
     pub(crate) io: Io,
     pub(crate) workers: NonZero<usize>,

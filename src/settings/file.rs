@@ -14,7 +14,6 @@ use crate::sys::secret_file;
 /// How long a file was seen to be empty when that counts. Editors empty a file, then write it.
 pub(crate) const EMPTY_FOR: Duration = Duration::from_millis(250);
 
-#[derive(Debug)]
 pub(crate) struct SettingsReading {
     /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed.
     pub(crate) access: Result<Access, String>,

@@ -36,7 +36,6 @@ const MAX_ATTRIBUTE_BYTES: usize = 64 * 1024;
 const LEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The new content of a file, complete and on the disk, under a temporary name beside it. Removed on drop.
-#[derive(Debug)]
 pub(crate) struct Draft {
     path: PathBuf,
     temporary: PathBuf,

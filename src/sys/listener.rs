@@ -69,7 +69,6 @@ pub(crate) fn listen_at(
 
 /// A listening, non-blocking Unix socket. On drop its file is removed, unless another file has taken the place of it.
 /// Who has connected before is still accepted by a second descriptor of the socket.
-#[derive(Debug)]
 pub(crate) struct UnixListener {
     /// It stays open until the file is removed: another process that tries to connect sees that the path is in use, and
     /// no other file gets its inode number.

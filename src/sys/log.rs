@@ -31,7 +31,6 @@ const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 pub(crate) const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// Lets the first of the lines that say the same pass, and then one each [`LOG_PAUSE`]. Its time is any clock's.
-#[derive(Debug)]
 pub(crate) struct LineLimit<T> {
     last: Option<T>,
     /// How many lines have come since then, none of which passed.

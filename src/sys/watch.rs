@@ -59,7 +59,6 @@ const FILE_EVENTS: WatchFlags = LINK_EVENTS.union(WatchFlags::MODIFY).union(Watc
 const NAME_EVENTS: WatchFlags = FILE_EVENTS.union(WatchFlags::CREATE).union(WatchFlags::DELETE).union(WatchFlags::MOVE);
 
 /// A watch on some paths. The files need not exist.
-#[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     /// What the paths led to at the last renewal.
@@ -142,7 +141,6 @@ fn readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], until: Instant) ->
 }
 
 /// The places of one resolution, watched until this is dropped.
-#[derive(Debug)]
 struct WatchedPlaces {
     events: OwnedFd,
     /// For each name that counts, the watch on the folder that holds it.

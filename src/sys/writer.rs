@@ -27,7 +27,6 @@ pub(crate) struct WaitingBounds {
 }
 
 /// The lines that wait, the oldest first. The one that is being written is not among them.
-#[derive(Debug)]
 pub(crate) struct WaitingLines {
     max: WaitingBounds,
     /// Each line has a subject, and a later one on the same subject can replace it.
@@ -77,7 +76,6 @@ impl WaitingLines {
 }
 
 /// Shared by the thread that writes and those that add lines, who hold the lock while they count what waits.
-#[derive(Debug)]
 pub(crate) struct StreamWriter {
     waiting: Mutex<WaitingLines>,
     changed: Condvar,

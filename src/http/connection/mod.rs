@@ -73,7 +73,6 @@ pub enum CloseReason {
 }
 
 /// One connection.
-#[derive(Debug)]
 pub struct Connection {
     state: ConnectionState,
     /// What arrived and was not read, at most a head and one read: a part of a head, or requests behind large answers.
@@ -85,7 +84,6 @@ pub struct Connection {
     is_unix: bool,
 }
 
-#[derive(Debug)]
 enum ConnectionState {
     Head {
         search: HeadSearch,
