@@ -159,13 +159,14 @@ impl SettingsThread {
         if let Some(api) = api
             && self.api.as_ref() != Some(&api)
         {
-            self.send(FileNews::Api(api.clone()));
+            // The main thread may have ended.
+            let _ = self.news.send(FileNews::Api(api.clone()));
             self.api = Some(api);
         }
         if !is_open && let Some(listening) = listening {
             self.remove_files(&listening);
         }
-        changes.into_iter().for_each(|change| self.send(FileNews::Settings(change)));
+        changes.into_iter().for_each(|change| drop(self.news.send(FileNews::Settings(change))));
         let again = is_awaited.then_some(STEP_CHECK_PAUSE);
         again.into_iter().chain(self.settings.counts_in(Instant::now())).min()
     }
@@ -216,11 +217,6 @@ impl SettingsThread {
             }
         }
         Some(Api::Open(Opened { listening: listening.clone()?, token, tls }))
-    }
-
-    fn send(&self, news: FileNews) {
-        // The main thread may have ended.
-        let _ = self.news.send(news);
     }
 
     /// Removes the files of Unix sockets. So they are gone before the next ones are opened.

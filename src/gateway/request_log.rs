@@ -110,9 +110,7 @@ pub(super) fn log_unknown_topics() -> TopicSink {
             && let Ok(mut noted) = noted.try_write()
         {
             noted.note(topic.as_bytes());
-            let is_new = !noted.take_new().is_empty();
-            drop(noted);
-            if is_new {
+            if !noted.take_new().is_empty() {
                 log(format_args!("{}", topic_line(topic)));
             }
         }

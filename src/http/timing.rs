@@ -68,11 +68,6 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Returns whether the time is over.
-    pub fn is_cut_off(self, now: Duration) -> bool {
-        self.cut_off.is_some_and(|cut_off| now >= cut_off)
-    }
-
     /// Returns until when the client may begin a request.
     fn grace(self, stage: &Stage, is_inherited: bool) -> Duration {
         let is_first = stage.requests == 0;
@@ -171,7 +166,7 @@ impl Timing {
         now: Duration,
         has_unread: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Step, E> {
-        if at.ending.is_some_and(|ending| ending.is_cut_off(now)) {
+        if at.ending.and_then(|ending| ending.cut_off).is_some_and(|cut_off| now >= cut_off) {
             return Ok(Step::CutOff);
         }
         let is_asked = at.ending.is_some() || at.is_asked_to_give_way;

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::http::connection::{CloseReason, Next, Waiting};
-use crate::http::timing::{Ending, Opening, Position, Step, Timing};
+use crate::http::timing::{Opening, Position, Step, Timing};
 use crate::http::{Connection, Context, Input, response};
 use crate::server::counters::Closed;
 use crate::server::listener::ListeningSocket;
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionHandle<S> {
     /// Whether it came through a socket that is shared with processes that go on accepting when this one stops.
     is_inherited: bool,
     is_tcp: bool,
-    is_ending: Cell<bool>,
+    pub(super) is_ending: Cell<bool>,
     is_asked_to_give_way: Cell<bool>,
     /// What it waits for. Of no stage while it does not wait for a request or a part of one.
     timing: RefCell<Timing>,
@@ -75,11 +75,6 @@ impl<S> ConnectionHandle<S> {
         if let Some(task) = self.waker.take() {
             task.wake();
         }
-    }
-
-    /// Returns why it is to end; `None` if it is to go on.
-    pub(super) fn ending(&self, worker: &WorkerContext) -> Option<Ending> {
-        self.is_ending.get().then(|| worker.ending())
     }
 
     /// Waits until the socket is ready. Returns `false` if the connection is to end before, or the time has come. Only
@@ -224,7 +219,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             opening: self.stream.opening(),
             is_within_record: self.stream.is_within_record(),
             is_inherited: handle.is_inherited,
-            ending: handle.ending(worker),
+            ending: handle.is_ending.get().then(|| worker.ending()),
             is_asked_to_give_way: handle.is_asked_to_give_way.get(),
         };
         let mut timing = handle.timing.borrow_mut();

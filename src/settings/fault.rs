@@ -59,8 +59,6 @@ impl fmt::Display for SettingsFault {
     }
 }
 
-impl std::error::Error for SettingsFault {}
-
 /// Returns whether a program for texts puts this character in the place of a quote.
 fn is_typographic_quote(character: char) -> bool {
     matches!(character, '‘'..='‟' | '‹' | '›' | '«' | '»' | '´' | '`' | '＂' | '＇')

@@ -217,7 +217,7 @@ fn a_request_on_a_connection_from_before_a_short_switch_off_is_answered_by_what_
                 mode.ending_since += PATIENCE;
             });
             if is_seen {
-                while !worker.connections.borrow().iter().all(|(_, handle)| handle.ending(&worker.context).is_some()) {
+                while !worker.connections.borrow().iter().all(|(_, handle)| handle.is_ending.get()) {
                     yield_now().await;
                 }
             }
