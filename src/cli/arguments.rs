@@ -204,13 +204,6 @@ impl ServeArguments {
     }
 }
 
-impl Default for ServeArguments {
-    /// Returns the arguments of `serve` without options.
-    fn default() -> Self {
-        Self::from_args(&[], &[]).unwrap_or_else(|early| unreachable!("{}", early.output))
-    }
-}
-
 /// Show everything on one machine, with no adapter: a gateway with a fresh token and a subscriber that prints each
 /// message.
 #[derive(FromArgs, ArgsInfo, Debug)]

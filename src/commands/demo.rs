@@ -2,12 +2,12 @@
 
 use std::fs::DirBuilder;
 use std::io;
+use std::iter;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use std::{iter, thread};
 
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
@@ -22,7 +22,7 @@ use crate::sys::draft::PRIVATE_DIRECTORY_MODE;
 use crate::sys::log::warning;
 use crate::sys::retry::{PAUSE, retry_until};
 use crate::sys::writer::write_all;
-use crate::sys::{lock, on_joined_thread, random_hex};
+use crate::sys::{lock, on_joined_thread, on_thread, random_hex};
 use crate::terms::token::Token;
 use crate::tls::source::CertificateSource;
 
@@ -96,7 +96,7 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         {
             // The thread that reports the event waits for no reader of standard output. The demo outlives that reader.
             let print = move || write_all(&io::stdout(), welcome.as_bytes());
-            if let Err(error) = thread::Builder::new().name("welcome".into()).spawn(print) {
+            if let Err(error) = on_thread("welcome", print) {
                 warning(format_args!("cannot start a thread that prints how to post a message: {error}"));
             }
         }

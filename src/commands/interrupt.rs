@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::gateway::Failure;
 use crate::sys::process::exit_now;
-use crate::sys::{event_loop, log};
+use crate::sys::{event_loop, log, on_thread};
 
 /// Calls `interrupt` at the first SIGTERM or SIGINT. At the second one, or after `patience`, the process ends with
 /// `late_status`: what is interrupted may wait for somebody else. SIGHUP keeps its default, so that the command ends with
@@ -36,6 +36,5 @@ pub(super) fn on_signals(
         log::finish();
         exit_now(late_status);
     };
-    std::thread::Builder::new().name("signals".into()).spawn(stop).map_err(Failure::cannot("start a thread"))?;
-    Ok(())
+    on_thread("signals", stop).map(drop).map_err(Failure::cannot("start a thread"))
 }

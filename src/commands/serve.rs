@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argh::FromArgs;
+
 use crate::bus::{BusConfig, Endpoint, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
 use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments};
 use crate::gateway::event_writer::{self, FINISH_TIMEOUT};
@@ -60,13 +62,14 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
 /// used if a default port is taken. It ends with its terminal.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)).into();
+    let without_options = ServeArguments::from_args(&[], &[]).map_err(|early| Failure::configuration(early.output))?;
     let serve = ServeArguments {
         listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(default_address))],
         hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,
         io: demo.io,
-        ..ServeArguments::default()
+        ..without_options
     };
     let any_port = || endpoint_to_bind(ANY_FREE_PORT);
     let other_hub = Some(HubEndpoints { publishers: any_port()?, subscribers: any_port()? });

@@ -4,7 +4,6 @@
 
 use std::future::ready;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -206,7 +205,7 @@ impl SettingsThread {
         let token = match token {
             Ok(token) => token,
             Err(reason) => {
-                let to_switch_on = self.settings.to_switch_on().map(Path::to_path_buf);
+                let to_switch_on = self.settings.path.clone().filter(|_| self.settings.in_force.is_some());
                 return Some(Api::Off { reason, to_switch_on });
             }
         };
@@ -227,7 +226,6 @@ impl SettingsThread {
         }
     }
 
-    /// Binds the listeners.
     fn listen(&self) -> io::Result<Listening> {
         let begin = |address: &BoundAddress| self.followers.settings.begin(address);
         let listened = Listening::bind(&self.config.listen, begin);

@@ -1,16 +1,16 @@
 //! A thread that follows files. It does whatever a file, a folder or a lock may hold up, and nobody waits for it.
 
+use std::fmt;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
 
 use crate::bus::Waker;
 use crate::gateway::failure::Failure;
-use crate::sys::lock;
 use crate::sys::watch::Watch;
+use crate::sys::{lock, on_thread};
 
 /// How long a step of the thread may take. Those that try again what another process prevents end before this.
 const STEP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,8 +64,7 @@ impl Follower {
                 let _ = rustix::io::read(follower.bell.as_fd(), &mut [0; 8]);
             }
         };
-        let started = thread::Builder::new().name(name.into()).spawn(follow);
-        started.map(drop).map_err(Failure::cannot("start a thread"))
+        on_thread(name, follow).map(drop).map_err(Failure::cannot("start a thread"))
     }
 
     /// The thread begins a step, in which `subject` is to answer.

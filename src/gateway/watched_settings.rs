@@ -1,6 +1,6 @@
 //! Reads the settings at the start, at each look at their file and at SIGHUP.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::gateway::config::TokenSource;
@@ -20,7 +20,7 @@ pub(super) struct WatchedSettings {
     /// `None` if there was no file.
     version: Option<FileVersion>,
     /// The last settings that could be understood; `None` if there were none so far.
-    in_force: Option<Access>,
+    pub(super) in_force: Option<Access>,
     /// Why the file, when it was read last, changed nothing of this; `None` if it could be understood, or was not read.
     fault: Option<String>,
     /// Since when the file was seen to be empty alone, until that counts.
@@ -105,11 +105,6 @@ impl WatchedSettings {
             self.warnings = StandingWarnings::default();
         }
         self.warnings.replace(warnings);
-    }
-
-    /// Returns the file in which a command can switch the API on, if its settings could be understood once.
-    pub(super) fn to_switch_on(&self) -> Option<&Path> {
-        self.path.as_deref().filter(|_| self.in_force.is_some())
     }
 }
 

@@ -157,7 +157,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let handle = self.handle;
         loop {
             next = match next {
-                // The client has ended its side.
                 Next::Close(CloseReason::EndOfInput) => return Ok(Closing::AtOnce),
                 Next::Close(_) => return Ok(Closing::Lingering),
                 Next::Again => self.advance(|core, context| core.receive(Input::default(), context))?,

@@ -73,8 +73,7 @@ impl WorkerPool {
         publisher: &Publisher,
         unknown_topics: &TopicSink,
     ) -> Result<Self, StartError> {
-        let counters: Vec<_> =
-            std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers.get()).collect();
+        let counters: Vec<Arc<WorkerCounters>> = (0..config.workers.get()).map(|_| Arc::default()).collect();
         let budget = Budget::new(config.policy.limits.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let mode = watch::Sender::new(Mode::default());
@@ -95,8 +94,7 @@ impl WorkerPool {
                 let _held_until_the_end = mode;
                 run_worker(io, worker, &started);
             };
-            let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
-            spawned.map_err(no_thread)?;
+            on_thread("worker", body).map_err(no_thread)?;
         }
         let loops: io::Result<Vec<_>> = starting.iter().take(config.workers.get()).collect();
         let refusals = loops.map_err(|error| match config.io {

@@ -49,7 +49,6 @@ pub(crate) struct ClientStream<'w, S> {
 }
 
 impl<'w, S: Stream> ClientStream<'w, S> {
-    /// The stream is in TLS where there is an acceptor.
     pub(crate) fn new(worker: &'w WorkerContext, socket: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
         Ok(Self { worker, socket, tls, unsent: Vec::new(), has_ended: false, silent_so_far: true })
@@ -106,7 +105,6 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Returns whether a part of a record has come.
     pub(crate) fn is_within_record(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
