@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::connection::{since_ns, stamp_of};
 use crate::load::Outcome;
-use crate::request::{since_ns, stamp_of};
-use crate::support::{self, Task};
+use crate::support;
+use crate::support::Task;
 
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;

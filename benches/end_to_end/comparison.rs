@@ -1,7 +1,9 @@
 //! Decides by figures alone whether this build of the gateway is slower than another one.
 
+use serde::Serialize;
+
 /// How a figure of this build compares with that of the other build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Verdict {
     /// The median of the ratios is within the bound.
     Within,
@@ -14,7 +16,7 @@ pub(crate) enum Verdict {
 }
 
 /// The ratios of one figure of this build to that of the other build. Above 1, this build is worse.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) median: f64,
     pub(crate) range: (f64, f64),

@@ -10,8 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustls::ClientConfig;
 use socket2::SockAddr;
 
-use crate::connection::{Clients, LoadConnection, READ_BYTES};
-use crate::request::{Answers, Request, since_ns};
+use crate::connection::{Answers, Clients, LoadConnection, READ_BYTES, Request, since_ns};
 
 /// How long a server may take for its next answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

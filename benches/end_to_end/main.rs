@@ -17,16 +17,12 @@ mod comparison;
 mod connection;
 mod load;
 mod measure;
-mod plot;
-mod process;
 mod report;
-mod request;
 mod results;
 mod servers;
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use all of it")]
 #[path = "../../tests/support/mod.rs"]
 mod support;
-mod workloads;
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -38,11 +34,9 @@ use argh::FromArgs;
 
 use bus::Subscriber;
 use measure::{Bench, Scenario};
-use process::Cores;
-use results::Results;
-use servers::{Programs, Selected};
+use results::{Results, WORKLOADS, Workload};
+use servers::{Cores, Programs, Selected};
 use support::usage::raise_descriptors;
-use workloads::{WORKLOADS, Workload};
 
 /// Compares the gateway with its peers.
 #[derive(FromArgs)]
@@ -149,7 +143,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.write {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
-        fs::write(directory.join("end_to_end.svg"), plot::draw(&measured)).unwrap();
+        fs::write(directory.join("end_to_end.svg"), report::draw(&measured)).unwrap();
         let tables = measured.iter().map(|(workload, results)| report::medians(workload, results) + "\n");
         report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()));
     }

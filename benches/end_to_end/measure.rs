@@ -12,11 +12,9 @@ use rustls::{ALL_VERSIONS, ClientConfig};
 use serde::Deserialize;
 
 use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
-use crate::connection::Clients;
+use crate::connection::{Clients, Request, topic};
 use crate::load::{Load, Outcome};
-use crate::process::{Cores, Cpu, ServerProcess};
-use crate::request::{Request, topic};
-use crate::servers::{Programs, Server, Via};
+use crate::servers::{Cores, Cpu, Programs, Server, ServerProcess, Via};
 use crate::support::net::dead_endpoint;
 use crate::support::tls::trusting;
 
@@ -52,27 +50,6 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    /// Returns the name for machines, with the unit at its end, and the one in the tables.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::CpuPerRequest => ("cpu_per_request_us", "CPU a request, µs"),
-            Self::BusPerMessage => ("bus_per_message_us", "CPU of the bus a message, µs"),
-            Self::CpuPerMegabyte => ("cpu_per_megabyte_ms", "CPU a megabyte, ms"),
-            Self::Requests => ("requests_per_s", "requests a second"),
-            Self::PublishP50 => ("publish_p50_us", "publish delay p50, µs"),
-            Self::PublishP99 => ("publish_p99_us", "publish delay p99, µs"),
-            Self::HttpP50 => ("http_p50_us", "HTTP p50, µs"),
-            Self::HttpP99 => ("http_p99_us", "HTTP p99, µs"),
-            Self::IdleBytes => ("rss_per_connection_bytes", "RSS a connection, bytes"),
-            Self::Start => ("start_ms", "start, ms"),
-            Self::Rss => ("rss_mb", "RSS, MB"),
-        }
-    }
-
-    pub(crate) fn key(self) -> &'static str {
-        self.names().0
-    }
-
     /// Returns a value of this metric such that more is worse.
     pub(crate) fn cost(self, value: f64) -> f64 {
         if self == Self::Requests { value.recip() } else { value }
@@ -80,8 +57,21 @@ impl Metric {
 }
 
 impl fmt::Display for Metric {
+    /// Writes the name with the unit at its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.names().1)
+        f.write_str(match self {
+            Self::CpuPerRequest => "CPU a request, µs",
+            Self::BusPerMessage => "CPU of the bus a message, µs",
+            Self::CpuPerMegabyte => "CPU a megabyte, ms",
+            Self::Requests => "requests a second",
+            Self::PublishP50 => "publish delay p50, µs",
+            Self::PublishP99 => "publish delay p99, µs",
+            Self::HttpP50 => "HTTP p50, µs",
+            Self::HttpP99 => "HTTP p99, µs",
+            Self::IdleBytes => "RSS a connection, bytes",
+            Self::Start => "start, ms",
+            Self::Rss => "RSS, MB",
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The tables in Markdown, and the results for programs: every figure with the values of its rounds.
+//! The tables in Markdown; the results for programs, which are every figure with the values of its rounds; and the plot, the
+//! processor time that each server needs for the same workload, relative to that of the gateway.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,11 +7,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Verdict, median, range};
-use crate::measure::Metric;
-use crate::results::Results;
+use crate::comparison::{Verdict, median, range};
+use crate::measure::{Metric, Scenario};
+use crate::results::{Results, Workload};
 use crate::servers::Server;
-use crate::workloads::Workload;
 
 /// The line before and after the tables of a file.
 const MARK: &str = "<!-- written by the bench -->\n";
@@ -76,7 +76,11 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
                 Verdict::WideRange => (&mut noise, "the range is wider than the bound"),
                 Verdict::Overlap => (&mut noise, "the figures of the builds overlap"),
             };
-            *table += &comparison_row(workload, results, metric, &compared, why);
+            let median = |server| number(results.median(server, metric));
+            let [this, other] = [Server::Gateway, Server::GatewayOther].map(median);
+            let (work, ratio, (least, most)) = (&workload.name, compared.median, compared.range);
+            let range = format!("{least:.2}-{most:.2}");
+            let _ = writeln!(table, "| {work} | {metric} | {this} | {other} | {ratio:.2} | {range} | {why} |");
         }
     }
     let [slower, unclear] = [&beyond, &noise].map(|table| table.lines().count());
@@ -94,12 +98,6 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
         "Of {rows} rows, {within} are within {bound:.2}, {slower} are beyond it, and {unclear} are noise."
     );
     (rows > 0).then_some((text, slower > 0))
-}
-
-fn comparison_row(workload: &Workload, results: &Results, metric: Metric, compared: &Comparison, why: &str) -> String {
-    let [this, other] = [Server::Gateway, Server::GatewayOther].map(|server| number(results.median(server, metric)));
-    let (ratio, (least, most)) = (compared.median, compared.range);
-    format!("| {} | {metric} | {this} | {other} | {ratio:.2} | {least:.2}-{most:.2} | {why} |\n", workload.name)
 }
 
 /// Returns the median of the ratios and their range, and `None` if there are none.
@@ -132,29 +130,80 @@ fn number(value: f64) -> String {
 /// Returns the results as JSON. If there is a bound for the ratio to another build, it has the comparison too.
 pub(crate) fn json(measured: &[(&Workload, Results)], bound: Option<f64>) -> Value {
     let workloads = measured.iter().map(|(workload, results)| {
-        let servers: Vec<_> = results.servers().map(|server| of_server(results, server)).collect();
         let metrics = results.metrics();
-        let compared = bound.iter().flat_map(|bound| metrics.iter().filter_map(|it| comparison(results, *it, *bound)));
-        json!({ "name": workload.name, "servers": servers, "compared": compared.collect::<Vec<_>>() })
+        let server = |server: Server| {
+            let figures = metrics.iter().map(|&metric| {
+                let (median, rounds) = (results.median(server, metric), results.values(server, metric));
+                json!({ "figure": metric.to_string(), "median": median, "rounds": rounds })
+            });
+            json!({ "name": server.name(), "figures": figures.collect::<Vec<_>>() })
+        };
+        let compared = metrics.iter().filter_map(|metric| {
+            let comparison = results.compare(*metric, bound?)?;
+            Some(json!({ "figure": metric.to_string(), "times_as_slow": comparison }))
+        });
+        let compared: Vec<_> = compared.collect();
+        json!({ "name": workload.name, "servers": results.servers().map(server).collect::<Vec<_>>(), "compared": compared })
     });
     json!({ "fail_above": bound, "workloads": workloads.collect::<Vec<_>>() })
 }
 
-fn of_server(results: &Results, server: Server) -> Value {
-    let figures = results.metrics().into_iter().map(|metric| {
-        let (median, rounds) = (results.median(server, metric), results.values(server, metric));
-        json!({ "figure": metric.key(), "median": median, "rounds": rounds })
-    });
-    json!({ "name": server.name(), "figures": figures.collect::<Vec<_>>() })
+const WIDTH: f64 = 860.0;
+const NAMES_WIDTH: f64 = 170.0;
+const FIGURES_WIDTH: f64 = 60.0;
+const BAR_HEIGHT: f64 = 16.0;
+const GAP: f64 = 5.0;
+const TITLE_HEIGHT: f64 = 30.0;
+/// The longest bar, as a multiple of the gateway's. A longer bar is cut and marked.
+const LONGEST: f64 = 3.0;
+
+/// Draws the workloads that measure processor time and that have a peer.
+pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
+    let groups: Vec<_> = measured.iter().filter_map(|(workload, results)| group(workload, results)).collect();
+    let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / LONGEST;
+    let mut body = format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same workload (gateway = 1)</text>"#);
+    let mut y = BAR_HEIGHT + TITLE_HEIGHT;
+    for (title, bars) in &groups {
+        let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{title}</text>"#);
+        y += GAP;
+        for &(name, ratio) in bars {
+            let class = if ratio == 1.0 { "own" } else { "peer" };
+            let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio.min(LONGEST) * scale);
+            let cut = if ratio > LONGEST { "… " } else { "" };
+            let (bar_x, figure_x) = (NAMES_WIDTH, NAMES_WIDTH + length + GAP);
+            let _ = writeln!(body, r#"<text x="{}" y="{text_y}" class="name">{name}</text>"#, NAMES_WIDTH - GAP);
+            let _ = writeln!(
+                body,
+                r#"<rect x="{bar_x}" y="{y}" width="{length:.1}" height="{BAR_HEIGHT}" class="{class}"/>"#
+            );
+            let _ = writeln!(body, r#"<text x="{figure_x:.1}" y="{text_y}">{cut}{ratio:.2}</text>"#);
+            y += BAR_HEIGHT + GAP;
+        }
+        y += TITLE_HEIGHT - GAP;
+    }
+    let height = y - TITLE_HEIGHT + 2.0 * GAP;
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="Processor time of each server for the same workload, relative to the gateway">
+<style>text {{ font: 13px system-ui, sans-serif; fill: #333; }} .title {{ font-weight: 600; }} .name {{ text-anchor: end; }} .own {{ fill: green; }} .peer {{ fill: #999; }} .paper {{ fill: #fff; }}</style>
+<rect width="100%" height="100%" class="paper"/>
+{body}</svg>
+"##
+    )
 }
 
-fn comparison(results: &Results, metric: Metric, bound: f64) -> Option<Value> {
-    let compared = results.compare(metric, bound)?;
-    let verdict = match compared.verdict {
-        Verdict::Within => "within",
-        Verdict::Beyond => "beyond",
-        Verdict::WideRange | Verdict::Overlap => "noise",
-    };
-    let (key, ratio, (least, most)) = (metric.key(), compared.median, compared.range);
-    Some(json!({ "figure": key, "times_as_slow": ratio, "least": least, "most": most, "verdict": verdict }))
+/// Returns the name of a workload, and its servers with the ratios of their processor times to that of the gateway.
+fn group<'w>(workload: &'w Workload, results: &Results) -> Option<(&'w str, Vec<(&'w str, f64)>)> {
+    let metric = Metric::CpuPerRequest;
+    let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
+    let mut bars: Vec<_> = results
+        .servers()
+        .filter(|&server| server == Server::GatewayTcp || !server.is_gateway() && server.publishes())
+        .map(|server| (server.name(), median(&results.ratios(server, Server::Gateway, metric))))
+        .collect();
+    if bars.is_empty() || !is_of_processor_time {
+        return None;
+    }
+    bars.sort_by(|one, other| one.1.total_cmp(&other.1));
+    bars.insert(0, (Server::Gateway.name(), 1.0));
+    Some((&workload.name, bars))
 }

@@ -7,23 +7,15 @@
 #![allow(clippy::unwrap_used, reason = "a wrong result is to stop the benchmark")]
 #![allow(missing_docs, reason = "by what the macros write")]
 
-mod connection;
-mod exchange;
-mod hand_off;
-mod head;
+mod bus;
+mod http;
 mod inputs;
-mod matching;
 mod message;
-mod peer;
 
-use connection::connections;
-use exchange::exchanges;
+use bus::{exchanges, hand_offs, matches, peers};
 use gungraun::{Callgrind, LibraryBenchmarkConfig, main};
-use hand_off::hand_offs;
-use head::heads;
-use matching::matches;
+use http::{connections, heads};
 use message::messages;
-use peer::peers;
 
 main!(
     // Caches are not simulated: their sizes would be those of one machine.

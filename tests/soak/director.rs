@@ -1,16 +1,17 @@
-//! What happens to the gateway while it serves: hubs end, the settings change, certificates are replaced. The kinds
-//! come in a random order, each once before any comes again.
+//! What happens to the gateway while it serves: hubs end, the settings change, certificates are replaced, and peers of a bound
+//! endpoint mean harm. The kinds come in a random order, each once before any comes again.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::hostile;
 use crate::hub::{Bus, Hubs};
 use crate::support::pair::{PairFiles, replace};
-use crate::support::{Gateway, Pair, Random, disabled, enabled, refuses};
+use crate::support::peer::message;
+use crate::support::{Form, Gateway, Pair, Random, RawPeer, disabled, enabled, frame, refuses, subscribe};
 use crate::world::{Change, World};
 
 /// The longest pause between two things in a short run.
@@ -118,19 +119,19 @@ impl Director {
                 self.gateway.wait_state("certificate", "rejected");
                 self.new_certificate();
             }
-            PeersThatLeave => hostile::subscribe_and_leave(endpoint, &mut self.random),
-            PeerThatChangesItsMind => hostile::change_the_mind(endpoint),
+            PeersThatLeave => subscribe_and_leave(endpoint, &mut self.random),
+            PeerThatChangesItsMind => change_the_mind(endpoint),
             PublishersThatLeave => {
                 let publishers = publishers.as_ref().expect("a hub");
-                let _staller = self.random.permille(500).then(|| hostile::subscribe_and_not_read(endpoint));
-                hostile::publish_and_leave(publishers, &mut self.random);
+                let _staller = self.random.permille(500).then(|| subscribe_and_not_read(endpoint));
+                publish_and_leave(publishers, &mut self.random);
             }
             PeerThatDoesNotRead => {
-                let staller = hostile::subscribe_and_not_read(endpoint);
+                let staller = subscribe_and_not_read(endpoint);
                 sleep(self.random.pause_ms(100..6_000));
                 drop(staller);
             }
-            SilentPeers => hostile::be_silent(endpoint, self.random.pause_ms(100..6_000)),
+            SilentPeers => be_silent(endpoint, self.random.pause_ms(100..6_000)),
         }
     }
 
@@ -178,4 +179,66 @@ impl Director {
         self.world.trust([pair.leaf()]);
         self.world.changes.complete(Change::Certificate);
     }
+}
+
+/// The topic of what hostile publishers send, which does not count.
+pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
+/// Publishers that come and leave.
+const PUBLISHERS: usize = 10;
+/// How long one of them tries to send.
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+/// Peers that come and leave.
+const PEERS: usize = 100;
+/// Connections that send nothing.
+const SILENT: usize = 200;
+/// Changes of a subscription by one peer, far beyond the bound.
+const CHANGES: usize = 50_000;
+
+/// Peers subscribe to much, each with prefixes of its own, and leave.
+pub(crate) fn subscribe_and_leave(endpoint: &str, random: &mut Random) {
+    for peer_number in 0..PEERS {
+        let mut peer = RawPeer::speaking(endpoint, "SUB");
+        let prefix_bytes = random.within(8..1_000);
+        let subscriptions = (0..random.within(1..300)).flat_map(|number| {
+            let mut prefix = format!("\u{1}{number} of {peer_number}").into_bytes();
+            prefix.resize(prefix.len().max(prefix_bytes), b'x');
+            subscribe(Form::Message, &prefix)
+        });
+        peer.send(&subscriptions.collect::<Vec<_>>());
+        if random.permille(500) {
+            sleep(random.pause_ms(0..20));
+        }
+    }
+}
+
+/// A peer subscribes and cancels until it is disconnected.
+pub(crate) fn change_the_mind(endpoint: &str) {
+    let mut peer = RawPeer::speaking(endpoint, "SUB");
+    let change = [subscribe(Form::Message, b"\x01"), frame(0, b"\x00\x01")].concat();
+    peer.send(&change.repeat(CHANGES));
+}
+
+/// Returns a subscriber to everything. It reads nothing for as long as it lives.
+pub(crate) fn subscribe_and_not_read(endpoint: &str) -> RawPeer {
+    let mut peer = RawPeer::speaking(endpoint, "SUB");
+    peer.send(&subscribe(Form::Message, b""));
+    peer
+}
+
+/// Publishers send messages of all sizes, as long as these are taken, and leave. The last message may be incomplete.
+pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
+    for _ in 0..PUBLISHERS {
+        let mut peer = RawPeer::hasty_publisher(endpoint, SEND_TIMEOUT);
+        let sent = message(&[HOSTILE_TOPIC, &vec![b' '; random.within(0..200_000)]]);
+        let _taken = (0..random.within(1..20)).take_while(|_| peer.send(&sent)).count();
+        peer.send(&sent[..random.within(0..sent.len())]);
+    }
+}
+
+/// Connections are open for a while, and send nothing.
+pub(crate) fn be_silent(endpoint: &str, time: Duration) {
+    let address = endpoint.strip_prefix("tcp://").expect("a tcp endpoint");
+    let silent: Vec<_> = (0..SILENT).map(|_| TcpStream::connect(address)).collect();
+    sleep(time);
+    drop(silent);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 
-use crate::hostile::HOSTILE_TOPIC;
+use crate::director::HOSTILE_TOPIC;
 use crate::support::task::POLL_INTERVAL_MS;
 use crate::support::{Process, Task};
 use crate::world::World;

@@ -4,8 +4,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `clients`, `stream` | the clients, and how each judges its answers |
-//! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
+//! | `clients` | the clients, and how each judges its answers |
+//! | `director`, `hub` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account` | all messages: what was answered, what was delivered, and what may be lost |
 //! | `samples` | what the gateway takes of the machine |
 
@@ -15,10 +15,8 @@
 mod account;
 mod clients;
 mod director;
-mod hostile;
 mod hub;
 mod samples;
-mod stream;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;

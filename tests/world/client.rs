@@ -1,17 +1,21 @@
-//! What the clients do: a random plan, and a connection in memory to follow it on.
+//! What the clients do: a random plan, and a connection in memory to follow it on, with TLS in some worlds.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
 
+use adapter_gateway::tls::session::Acceptor;
+use adapter_gateway::tls::source::{CertificateSource, Occasion};
+use rustls::client::Resumption;
+use rustls::{ALL_VERSIONS, ClientConfig};
 use tokio::time::sleep;
 
 use crate::socket::Socket;
-use crate::support::Random;
 use crate::support::plan::ClientEnd;
 use crate::support::planned::pause;
-use crate::support::tls::TlsClient;
-use crate::tls;
+use crate::support::tls::{TlsClient, trusting};
+use crate::support::{Pair, Random};
 use crate::world::{World, check};
 
 pub(crate) struct End {
@@ -25,7 +29,8 @@ pub(crate) struct End {
 impl End {
     /// Where TLS is spoken, some clients speak http.
     pub(crate) fn new(socket: Rc<Socket>, world: &World, random: &mut Random) -> Self {
-        let session = (world.limits.is_tls && random.permille(900)).then(|| RefCell::new(tls::session()));
+        let session =
+            (world.limits.is_tls && random.permille(900)).then(|| RefCell::new(TlsClient::new(&SHARED.1, "localhost")));
         let longest_ms = random.pick(&[0, 0, 20, 500]);
         let pauses = [(); 2].map(|()| {
             if session.is_some() { pause(&world.limits.timeouts, longest_ms, random) } else { Duration::ZERO }
@@ -99,4 +104,20 @@ impl ClientEnd for End {
         self.socket.ledger.borrow_mut().is_end_sent = true;
         self.socket.reset();
     }
+}
+
+/// What begins the sessions of all gateways and of all clients. The signatures of the key have one length, so that a
+/// seed decides on the lengths of all records.
+static SHARED: LazyLock<(Arc<Acceptor>, Arc<ClientConfig>)> = LazyLock::new(|| {
+    let (_, pair) = Pair::kinds().into_iter().find(|(kind, _)| *kind == "Ed25519").unwrap();
+    let files = pair.in_files();
+    let source = CertificateSource::Files { certificate: files.certificate.clone(), key: files.key.clone() };
+    let mut client = trusting([pair.leaf()], ALL_VERSIONS);
+    client.resumption = Resumption::disabled();
+    let identity = source.load(SystemTime::now(), Occasion::Start).unwrap().identity;
+    (Arc::new(Acceptor::new(identity).unwrap()), Arc::new(client))
+});
+
+pub(crate) fn acceptor() -> Arc<Acceptor> {
+    Arc::clone(&SHARED.0)
 }

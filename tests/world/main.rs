@@ -5,13 +5,11 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `scenario` | the course of a world: workers, bus, clients, and what the gateway asks of the workers |
-//! | `bus` | the bus, without its thread |
 //! | `client` | the client's end of a connection; `support/planned.rs` has the plans of clients, and judges their answers |
 //! | `socket` | a connection in memory, with its faults |
 //! | `transport` | the event loop, the listeners and the streams, as the workers see them |
-//! | `tls` | TLS, as the clients of some worlds speak it |
 //! | `ledger` | what a life has seen, and whether the gateway did right by it |
-//! | `world` | what is true at each moment, what went wrong, and the trace |
+//! | `world` | the bus without its thread, what is true at each moment, what went wrong, and the trace |
 //!
 //! `.ci/world SECONDS` runs worlds for so long. A world that goes wrong prints its seed. This replays it, with its
 //! trace:
@@ -23,7 +21,6 @@
 // Clippy applies `clippy.toml` to what is compiled for tests alone.
 #![cfg(test)]
 
-mod bus;
 mod client;
 mod ledger;
 mod scenario;
@@ -31,7 +28,6 @@ mod socket;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;
-mod tls;
 mod transport;
 mod world;
 

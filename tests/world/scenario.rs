@@ -22,13 +22,12 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::End;
+use crate::client::{End, acceptor};
 use crate::ledger::Ledger;
 use crate::socket::Socket;
 use crate::support::Random;
 use crate::support::ladder::Fault;
 use crate::support::planned::{Author, origin};
-use crate::tls;
 use crate::transport::{Backlog, Simulated};
 use crate::world::{Limits, Outcome, SLACK, World, check, note};
 
@@ -172,7 +171,7 @@ impl Gateway {
         let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.within(1..3))).clone();
         self.world.change(|moment| moment.token = Some(token));
         for mode in &self.modes {
-            let tls = self.world.limits.is_tls.then(tls::acceptor);
+            let tls = self.world.limits.is_tls.then(acceptor);
             let token = Token::new(TOKENS[token]).unwrap();
             let opened = Opened { listening: Arc::clone(&listening), token, tls };
             mode.send_modify(|mode| mode.opened = Some(opened));

@@ -1,8 +1,5 @@
-//! The least that a server on a runtime costs: each request gets the same answer, which is made at the start. This
-//! server checks no token, parses no JSON, and publishes nothing.
-//!
-//! It waits, reads and writes as the gateway does: on the gateway's event loop, with `recv(2)` into a buffer that all
-//! connections share, and with one `send(2)` for all the answers to one read.
+//! The least that a server on a runtime costs: each request gets the same answer, which is made at the start. These
+//! servers check no token, parse no JSON, and publish nothing.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,6 +15,7 @@ use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
 use adapter_gateway::sync::budget::Budget;
 use socket2::Domain;
 use tokio::task::spawn_local;
+use tokio_uring::net::{TcpListener, TcpStream};
 
 use crate::Outcome;
 use crate::requests::Requests;
@@ -25,6 +23,10 @@ use crate::start::{Arguments, announce};
 
 /// Bytes that are read at once, as many as the gateway reads.
 const READ_BYTES: usize = 64 * 1024;
+/// The same for a connection that has a buffer of its own. A pipeline of some dozen small requests fits.
+const OWN_READ_BYTES: usize = 8 * 1024;
+/// Entries of the submission queue. More operations than these are submitted in several calls.
+const RING_ENTRIES: u32 = 1024;
 
 /// What all connections share. No connection holds a buffer while it waits.
 struct SharedBuffers {
@@ -33,14 +35,13 @@ struct SharedBuffers {
     output: RefCell<Vec<u8>>,
 }
 
-/// Serves on an event loop of `T` until the process ends.
+/// Serves on an event loop of `T` until the process ends. It waits, reads and writes as the gateway does: on the
+/// gateway's event loop, with `recv(2)` into a buffer that all connections share, and with one `send(2)` for all the
+/// answers to one read.
 pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     let socket = arguments.listen()?;
-    let shared = Rc::new(SharedBuffers {
-        answer: answer(),
-        input: RefCell::new(Vec::with_capacity(READ_BYTES)),
-        output: RefCell::default(),
-    });
+    let (input, output) = (RefCell::new(Vec::with_capacity(READ_BYTES)), RefCell::default());
+    let shared = Rc::new(SharedBuffers { answer: answer(), input, output });
     T::new()?.block_on(async {
         announce("http", &socket)?;
         if socket.domain()? != Domain::UNIX {
@@ -51,7 +52,11 @@ pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
         loop {
             listener.acceptable().await?;
             match listener.accept() {
-                Ok(socket) => drop(spawn_local(serve_connection(T::Stream::new(socket)?, Rc::clone(&shared)))),
+                Ok(socket) => {
+                    // An error ends this connection alone.
+                    let served = serve_connection(T::Stream::new(socket)?, Rc::clone(&shared));
+                    spawn_local(async { drop(served.await) });
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
@@ -60,7 +65,7 @@ pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 }
 
 /// Returns the answer of the gateway to an accepted message, with the date of the start.
-pub(crate) fn answer() -> Vec<u8> {
+fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
     context.set_date(SystemTime::now());
     let request = Request { persistent: true, method: Method::Post, ..Request::default() };
@@ -68,22 +73,17 @@ pub(crate) fn answer() -> Vec<u8> {
     context.answers
 }
 
-async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) {
+async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) -> io::Result<()> {
     let mut requests = Requests::default();
-    // An error ends this connection alone.
-    while let Ok(true) = answer_requests(&stream, &mut requests, &shared).await {}
-}
-
-/// Waits for requests and answers them. Returns whether the connection stays open.
-async fn answer_requests<S: Stream>(stream: &S, requests: &mut Requests, shared: &SharedBuffers) -> io::Result<bool> {
-    stream.readable().await?;
-    let Some(unsent) = read_and_answer(stream, requests, shared)? else { return Ok(false) };
-    let mut rest = unsent.as_slice();
-    while !rest.is_empty() {
-        stream.writable().await?;
-        rest = send_some(stream, rest)?;
+    loop {
+        stream.readable().await?;
+        let Some(unsent) = read_and_answer(&stream, &mut requests, &shared)? else { return Ok(()) };
+        let mut rest = unsent.as_slice();
+        while !rest.is_empty() {
+            stream.writable().await?;
+            rest = send_some(&stream, rest)?;
+        }
     }
-    Ok(true)
 }
 
 /// Reads once, and answers the requests that end in what was read. Returns the part of the answers that the socket did
@@ -97,27 +97,54 @@ fn read_and_answer<S: Stream>(
     input.clear();
     match stream.try_read(&mut input) {
         Ok(0) => return Ok(None),
-        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(Vec::new())),
-        Err(error) => return Err(error),
-    }
-    let Ok(ended) = requests.ends_in(&input) else { return Ok(None) };
-    output.clear();
-    for _ in 0..ended {
-        output.extend_from_slice(&shared.answer);
-    }
+        read => read?,
+    };
+    requests.answer(&input, &shared.answer, &mut output)?;
     Ok(Some(send_some(stream, &output)?.to_vec()))
 }
 
 /// Sends as much as the socket takes now. Returns the rest.
-fn send_some<'b, S: Stream>(stream: &S, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
-    let mut rest = bytes;
+fn send_some<'b, S: Stream>(stream: &S, mut rest: &'b [u8]) -> io::Result<&'b [u8]> {
     while !rest.is_empty() {
         match stream.try_write(rest) {
-            Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => return Err(error),
+            taken => rest = rest.get(taken?..).unwrap_or_default(),
         }
     }
     Ok(rest)
+}
+
+/// Serves with the streams of tokio-uring: the cost of a server that uses this runtime as it is.
+pub(crate) fn serve_streams(arguments: &Arguments) -> Outcome {
+    let socket = arguments.listen()?;
+    let answer: Rc<[u8]> = answer().into();
+    let mut ring = tokio_uring::uring_builder();
+    // The thread that submits also handles the completions, so the kernel need not interrupt it.
+    ring.setup_coop_taskrun().setup_single_issuer();
+    tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring))?.block_on(async {
+        announce("http", &socket)?;
+        let listener = TcpListener::from_std(socket.into());
+        loop {
+            let (stream, _peer) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            // An error ends this connection alone.
+            let served = serve_stream(stream, Rc::clone(&answer));
+            tokio_uring::spawn(async { drop(served.await) });
+        }
+    })
+}
+
+async fn serve_stream(stream: TcpStream, answer: Rc<[u8]>) -> io::Result<()> {
+    let mut requests = Requests::default();
+    let (mut input, mut output) = (vec![0; OWN_READ_BYTES], Vec::new());
+    loop {
+        let (read, buffer) = stream.read(input).await;
+        input = buffer;
+        let Some(bytes) = input.get(..read?).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+        requests.answer(bytes, &answer, &mut output)?;
+        let (written, buffer) = stream.write_all(output).await;
+        output = buffer;
+        written?;
+    }
 }

@@ -21,15 +21,11 @@
 //! `aiohttp_pyzmq.py`, beside the manifest of this package, is a server as adapters have it. It needs the packages of
 //! `requirements.txt`.
 
+mod bus;
 mod canned;
-mod canned_stream;
-mod channel_bus;
-mod gateway_bus;
-mod hyper_server;
 mod requests;
 mod router;
 mod start;
-mod tls;
 
 use std::error::Error;
 
@@ -37,10 +33,9 @@ use adapter_gateway::server::transport::uring::Uring;
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 
-use channel_bus::ChannelBus;
-use gateway_bus::GatewayBus;
+use bus::{ChannelBus, GatewayBus};
 use router::router;
-use start::{Arguments, announce};
+use start::{Arguments, acceptor, announce};
 
 /// The result of a server that does not run, or of a step of its start.
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -49,7 +44,7 @@ fn main() -> Outcome {
     let arguments: Arguments = argh::from_env();
     match arguments.peer.as_str() {
         "canned" => canned::serve::<Uring>(&arguments),
-        "canned-stream" => canned_stream::serve(&arguments),
+        "canned-stream" => canned::serve_streams(&arguments),
         _ => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(&arguments)),
     }
 }
@@ -61,7 +56,7 @@ async fn serve(arguments: &Arguments) -> Outcome {
         Some(server) => (server, router(token, ChannelBus::connect(arguments.hub()?)?)),
         None => (arguments.peer.as_str(), router(token, GatewayBus::connect(arguments.hub()?)?)),
     };
-    let acceptor = if server == "hyper-tls" { Some(tls::acceptor(arguments.certificate()?)?) } else { None };
+    let acceptor = if server == "hyper-tls" { Some(acceptor(arguments.certificate()?)?) } else { None };
     let socket = arguments.listen()?;
     announce(if acceptor.is_some() { "https" } else { "http" }, &socket)?;
     let listener = TcpListener::from_std(socket.into())?;
@@ -73,7 +68,7 @@ async fn serve(arguments: &Arguments) -> Outcome {
             });
             Ok(axum::serve(listener, router).await?)
         }
-        ("hyper" | "hyper-tls", acceptor) => hyper_server::serve(&listener, acceptor, &router).await,
+        ("hyper" | "hyper-tls", acceptor) => router::serve(&listener, acceptor, &router).await,
         _ => Err(format!("no peer is called {server}").into()),
     }
 }

@@ -1,4 +1,5 @@
-//! The router of a gateway, written with axum.
+//! The router of a gateway, written with axum, and served by hyper. `axum::serve` would make hyper flush each answer of a
+//! pipeline.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,17 +12,17 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
-pub(crate) trait Publish: Send + Sync + 'static {
-    /// Passes a message to the bus without waiting.
-    fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy>;
-}
-
-/// The bus has no room or no hub.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Busy;
+use crate::Outcome;
+use crate::bus::{Busy, Publish};
 
 struct App<P> {
     token: String,
@@ -59,4 +60,31 @@ async fn message<P: Publish>(
     let Message { topic, payload } = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     app.bus.publish(&topic, payload.get()).map_err(|Busy| StatusCode::SERVICE_UNAVAILABLE)?;
     Ok(([(CONTENT_TYPE, "application/json")], r#"{"status":"accepted"}"#).into_response())
+}
+
+/// Serves by hyper until the process ends, in https if there is an acceptor.
+pub(crate) async fn serve(listener: &TcpListener, acceptor: Option<TlsAcceptor>, router: &Router) -> Outcome {
+    loop {
+        let (stream, _peer) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let router = router.clone();
+        match &acceptor {
+            None => drop(tokio::spawn(serve_connection(stream, router))),
+            Some(acceptor) => {
+                let handshake = acceptor.accept(stream);
+                tokio::spawn(async move {
+                    if let Ok(stream) = handshake.await {
+                        serve_connection(stream, router).await;
+                    }
+                });
+            }
+        }
+    }
+}
+
+async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router) {
+    let mut http = http1::Builder::new();
+    http.pipeline_flush(true);
+    // An error ends this connection alone.
+    let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
 }

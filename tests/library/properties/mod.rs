@@ -8,24 +8,21 @@
 #![allow(unused_imports, reason = "likewise")]
 
 mod addresses;
-pub(crate) mod chunks;
 pub(crate) mod connection;
-pub(crate) mod context;
 mod documents;
 mod exchange;
-mod heads;
+pub(crate) mod framing;
 mod peers;
 mod subscribers;
-mod vocabularies;
 
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
 pub(crate) const ALL: [(&str, Property); 14] = [
-    ("head", heads::head),
-    ("framing", heads::framing),
-    ("target_query", heads::target_query),
-    ("chunked", chunks::chunked),
+    ("head", framing::head),
+    ("framing", framing::framing),
+    ("target_query", framing::target_query),
+    ("chunked", framing::chunked),
     ("connection", connection::connection),
     ("split", connection::split),
     ("message", documents::message),

@@ -3,8 +3,7 @@
 use adapter_gateway::http::connection::{CloseReason, Next};
 
 use super::bytes::{GET, MESSAGE, chunk, chunked, length, post};
-use crate::properties::connection::{End, TestConnection, Through};
-use crate::properties::context::Limits;
+use crate::properties::connection::{End, Limits, TestConnection, Through};
 use crate::support::Answer;
 
 /// Returns the states of a connection: the name, and the bytes that lead there.

@@ -4,8 +4,7 @@
 use adapter_gateway::message::publish::Unavailable;
 
 use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
-use crate::properties::connection::{TestConnection, Through};
-use crate::properties::context::Limits;
+use crate::properties::connection::{Limits, TestConnection, Through};
 use crate::support::Request;
 use crate::support::ladder::{Fault, LADDER};
 

@@ -7,9 +7,8 @@ use proptest::sample::{Index, select};
 use adapter_gateway::http::connection::Waiting;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
-use crate::properties::chunks;
-use crate::properties::connection::{End, Outcome, Through, run, whole};
-use crate::properties::context::Limits;
+use crate::properties::connection::{End, Limits, Outcome, Through, run, whole};
+use crate::properties::framing;
 use crate::support::compare::assert_same;
 
 /// One request: one that leaves the connection open, or now and then one that does not.
@@ -119,7 +118,7 @@ proptest! {
         wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
         let body_bytes = wire.len();
         wire.extend(&behind);
-        assert_same("chunks", &chunks::decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
-        chunks::chunked(&edited(wire, &edits));
+        assert_same("chunks", &framing::decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
+        framing::chunked(&edited(wire, &edits));
     }
 }

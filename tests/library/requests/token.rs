@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 
 use super::bytes::{MESSAGE, length, post_to, request};
-use crate::properties::connection::whole;
-use crate::properties::context::Limits;
+use crate::properties::connection::{Limits, whole};
 
 /// A token of all characters that are difficult in a query.
 const HARD: &str = "a+b/c=d&e%f?g#h i;j\u{e9}\u{1f600}";

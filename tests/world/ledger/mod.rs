@@ -12,14 +12,13 @@
 //! | `Linger` | the last request, and its side is ended | two seconds of silence, the body timeout, or the client's end |
 //!
 //! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. Wrong are a
-//! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and
-//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen, and
+//! call that comes too late or without a reason and an answer that its request may not have (`rules`), and a
+//! message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen, and
 //! the stages before the first request.
 //!
 //! Where others wait for a place, a connection gives its own away in `Between` alone, and does so soon.
 
-mod answers;
-mod deadlines;
+mod rules;
 
 use std::time::Duration;
 
@@ -199,7 +198,7 @@ impl Ledger {
     /// The drain is over, and the gateway has ended both sides.
     pub(crate) fn aborted(&mut self) {
         note!(self.life, "aborted", "");
-        check!(self.life, deadlines::is_cut_off(), "cut off before the drain's deadline");
+        check!(self.life, rules::is_cut_off(), "cut off before the drain's deadline");
         self.is_aborted = true;
     }
 
