@@ -13,6 +13,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
 use crate::properties;
+use crate::requests::random::{edit, edited};
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::{side_by_side, written};
 
@@ -27,29 +28,19 @@ fn text(relative: &str) -> String {
     fs::read_to_string(path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
 }
 
-/// Returns the sorted files of a folder of the package, and none if the folder does not exist.
-fn files(folder: &str) -> Vec<Input> {
-    let entries = fs::read_dir(path(folder)).into_iter().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
-    files.sort();
-    files.into_iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
-}
-
-/// Returns what fuzzing has found for a target: each line of its file is an input in base64.
-fn found(target: &str) -> Vec<Input> {
-    let file = format!("fuzz/found/{target}");
-    let read = |(index, line)| (format!("{file}:{}", index + 1), STANDARD.decode(line).unwrap());
-    text(&file).lines().enumerate().map(read).collect()
-}
-
-/// Returns all that is stored for a target.
+/// Returns all that is stored for a target. Each line of what fuzzing has found is an input in base64, and not each target
+/// has regressions.
 fn stored(target: &str) -> Vec<Input> {
-    let file = format!("fuzz/seeds/{target}");
-    let seeds = text(&file);
-    let seed = |(name, lines)| (format!("{file}, {name}"), written::bytes(lines));
-    let seeds: Vec<_> = written::sections(&seeds).map(seed).collect();
-    assert!(!seeds.is_empty(), "{target} has no seeds");
-    [seeds, found(target), files(&format!("fuzz/regressions/{target}"))].concat()
+    let [seeds, found] = ["seeds", "found"].map(|kind| format!("fuzz/{kind}/{target}"));
+    let seed = |(name, lines)| (format!("{seeds}, {name}"), written::bytes(lines));
+    let mut inputs: Vec<_> = written::sections(&text(&seeds)).map(seed).collect();
+    assert!(!inputs.is_empty(), "{target} has no seeds");
+    let read = |(line, number)| (format!("{found}:{number}"), STANDARD.decode(line).unwrap());
+    inputs.extend(text(&found).lines().zip(1..).map(read));
+    let regressions = fs::read_dir(path(&format!("fuzz/regressions/{target}"))).into_iter().flatten();
+    let paths = regressions.map(|entry| entry.unwrap().path());
+    inputs.extend(paths.map(|path| (path.display().to_string(), fs::read(path).unwrap())));
+    inputs
 }
 
 #[test]
@@ -63,17 +54,11 @@ fn every_property_holds_for_every_seed_regression_and_request_file() {
     }
 }
 
-/// Bytes that begin as one of these inputs and end as another, some of them changed; or any bytes.
+/// Bytes that begin as one of these inputs and end as another, with some edits; or any bytes.
 fn changed(inputs: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    let changes = vec((any::<Index>(), any::<u8>()), 0..4);
-    let parts = (select(inputs.clone()), select(inputs), any::<[Index; 2]>(), changes);
-    let spliced = parts.prop_map(|(one, other, [end, start], changes)| {
-        let mut input = [&one[..end.index(one.len() + 1)], &other[start.index(other.len() + 1)..]].concat();
-        for (at, byte) in changes {
-            let at = at.index(input.len() + 1);
-            input.splice(at..(at + 1).min(input.len()), [byte]);
-        }
-        input
+    let parts = (select(inputs.clone()), select(inputs), any::<[Index; 2]>(), vec(edit(), 0..4));
+    let spliced = parts.prop_map(|(one, other, [end, start], edits)| {
+        edited([&one[..end.index(one.len() + 1)], &other[start.index(other.len() + 1)..]].concat(), edits)
     });
     prop_oneof![2 => spliced, 1 => vec(any::<u8>(), 0..1_200)]
 }
@@ -83,11 +68,10 @@ fn every_property_holds_for_changed_inputs() {
     side_by_side(properties::ALL, |(target, property)| {
         let inputs = stored(target).into_iter().map(|(_, input)| input).collect();
         let config = ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() };
-        let run = |input: Vec<u8>| {
+        let result = TestRunner::new(config).run(&changed(inputs), |input| {
             property(&input);
             Ok(())
-        };
-        let result = TestRunner::new(config).run(&changed(inputs), run);
+        });
         assert!(result.is_ok(), "{target}: {result:?}");
     });
 }

@@ -31,7 +31,7 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
         let running = start(config);
         assert_eq!(running.expect_connected(&fast).0.as_str(), fast.url);
         assert!(!running.publisher.reaches_all());
-        running.publish(0);
+        running.publish(0, 0).unwrap();
         assert_eq!(number_in(&fast.receive().unwrap()), 0);
 
         let slow = Hub::at(&slow_url, 10);
@@ -54,12 +54,11 @@ fn the_hub_of_the_bus_itself_is_not_connected() {
     let hub = Some(HubEndpoints { publishers: own.parse().unwrap(), subscribers: any_port() });
     let running = start(BusConfig { hub, ..connecting(&[&own]) });
     let subscriber = socket(zmq::SUB);
-    subscriber.set_subscribe(b"").unwrap();
     subscriber.connect(running.subscribers_side().as_str()).unwrap();
     wait_for_subscriber(&running.bus);
     let (event, _) = running.events.recv_timeout(PATIENCE).unwrap();
     assert_eq!(event, BusEvent::Link(own.parse().unwrap(), Err(NotConnected::Own)));
-    (0..3).for_each(|number| running.publish(number));
+    (0..3).for_each(|number| running.publish(number, 0).unwrap());
     (0..3).for_each(|number| assert_eq!(number_in(&receive(&subscriber, PATIENCE).unwrap()), number));
     // Nothing is due at this endpoint any more.
     assert!(running.events.recv_timeout(Duration::from_millis(1_500)).is_err());
@@ -190,7 +189,7 @@ fn the_loss_of_a_hub_is_reported_before_its_last_message() {
     };
     let mut subscriber = Subscriber::connect(&[running.subscribers_side().clone()], &[], on_status).unwrap();
     wait_for_subscriber(&running.bus);
-    (0..MESSAGES).for_each(|number| running.publish(number));
+    (0..MESSAGES).for_each(|number| running.publish(number, 0).unwrap());
     assert_eq!(number(subscriber.recv(Some(Instant::now() + PATIENCE))), 0);
     running.bus.stop(PATIENCE);
     let mut read = 1;

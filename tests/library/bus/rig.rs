@@ -4,7 +4,6 @@ use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Publisher, Unavailable};
@@ -51,8 +50,7 @@ pub(crate) fn subscribed(receive_hwm: i32) -> zmq::Socket {
 }
 
 pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8>> {
-    let patience_ms = i32::try_from(patience.as_millis()).unwrap();
-    socket.set_rcvtimeo(patience_ms).unwrap();
+    socket.set_rcvtimeo(patience.as_millis().try_into().unwrap()).unwrap();
     let mut frames = socket.recv_multipart(0).ok()?;
     assert_eq!(frames.len(), 2);
     frames.pop()
@@ -95,7 +93,6 @@ pub(crate) fn any_port() -> Endpoint {
     "tcp://127.0.0.1:*".parse().unwrap()
 }
 
-/// Waits until somebody has subscribed at a bound endpoint.
 pub(crate) fn wait_for_subscriber(bus: &Bus) {
     eventually("somebody subscribes", || bus.counters().subscribers.subscriptions.filter(|number| *number > 0));
 }
@@ -119,41 +116,30 @@ impl Running {
         })
     }
 
-    pub(crate) fn publish(&self, number: u32) {
-        self.publish_padded(number, 0);
-    }
-
-    pub(crate) fn publish_padded(&self, number: u32, padding: usize) {
-        self.publisher.publish(TOPIC, (&padded(number, padding)).into()).unwrap();
+    pub(crate) fn publish(&self, number: u32, padding: usize) -> Result<(), Unavailable> {
+        let payload = [&number.to_le_bytes()[..], &vec![0; padding]].concat();
+        let published = self.publisher.publish(TOPIC, (&payload).into());
         self.publisher.wake();
+        published
     }
 
     /// Publishes the numbers from `first` on until one is refused, because a subscriber does not read. Returns the
     /// first number that was not accepted.
     pub(crate) fn publish_until_stalled(&self, first: u32, padding: usize) -> u32 {
-        let (mut number, mut refused_since) = (first, None);
-        loop {
-            assert!(number < first + 100_000, "no message is refused");
-            match self.publisher.publish(TOPIC, (&padded(number, padding)).into()) {
-                Ok(()) => (number, refused_since) = (number + 1, None),
-                Err(why) => {
-                    // The queue stays full only if nothing has left it for a while. The bus finds out why when it runs,
-                    // which a busy machine may put off.
-                    let refused_for = refused_since.get_or_insert_with(Instant::now).elapsed();
-                    if why == Unavailable::Stalled && refused_for > Duration::from_millis(200) {
-                        return number;
-                    }
-                    assert!(refused_for < PATIENCE, "{why:?}");
-                    thread::yield_now();
+        let (mut number, mut accepted_at) = (first, Instant::now());
+        eventually("a message is refused for long, as a subscriber does not read", || {
+            let why = loop {
+                assert!(number < first + 100_000, "no message is refused");
+                match self.publish(number, padding) {
+                    Ok(()) => (number, accepted_at) = (number + 1, Instant::now()),
+                    Err(why) => break why,
                 }
-            }
-            self.publisher.wake();
-        }
+            };
+            // The queue stays full only if nothing has left it for a while. The bus finds out why when it runs.
+            let is_long = accepted_at.elapsed() > Duration::from_millis(200);
+            (why == Unavailable::Stalled && is_long).then_some(number)
+        })
     }
-}
-
-fn padded(number: u32, padding: usize) -> Vec<u8> {
-    [&number.to_le_bytes()[..], &vec![0; padding]].concat()
 }
 
 pub(crate) fn number_in(payload: &[u8]) -> u32 {

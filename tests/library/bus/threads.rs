@@ -48,7 +48,7 @@ fn stop_writes_out_what_waits_for_a_slow_subscriber() {
     let slow = subscribed(10);
     slow.connect(running.subscribers_side().as_str()).unwrap();
     wait_for_subscriber(&running.bus);
-    (0..MESSAGES).for_each(|number| running.publish_padded(number, 65_532));
+    (0..MESSAGES).for_each(|number| running.publish(number, 65_532).unwrap());
     let publisher = running.bus.publisher();
     let stopping = thread::spawn(move || running.bus.stop(PATIENCE));
     eventually("the stop begins", || (publisher.available() == Err(Unavailable::Stopping)).then_some(()));
@@ -146,7 +146,7 @@ fn an_idle_thread_never_wakes_up() {
     let hub = Hub::new();
     let running = start(connecting(&[&hub.url]));
     let (_, task) = running.expect_connected(&hub);
-    running.publish(0);
+    running.publish(0, 0).unwrap();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
     eventually("the thread stays parked", || rests(&task, 0).then_some(()));

@@ -121,12 +121,8 @@ impl TestConnection {
         self.context.publisher.published.borrow().len()
     }
 
-    pub(crate) fn end_of_input(&mut self) -> Next {
-        self.step(|connection, context| connection.give_up(CloseReason::EndOfInput, context))
-    }
-
-    pub(crate) fn time_out(&mut self) -> Next {
-        self.step(|connection, context| connection.give_up(CloseReason::TimedOut, context))
+    pub(crate) fn give_up(&mut self, reason: CloseReason) -> Next {
+        self.step(|connection, context| connection.give_up(reason, context))
     }
 
     /// Makes the request that is being received the last. Returns whether there is none, and the connection closes.
@@ -227,10 +223,10 @@ fn translating() -> Limits {
 pub(crate) fn connection(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let Outcome { answers, published, end } = whole(&limits, input);
-        for give_up in [TestConnection::end_of_input, TestConnection::time_out] {
+        for reason in [CloseReason::EndOfInput, CloseReason::TimedOut] {
             let mut connection = TestConnection::new(&limits);
             connection.feed(input, Through::Input);
-            give_up(&mut connection);
+            connection.give_up(reason);
             connection.feed(input, Through::Input);
             let ended = connection.outcome();
             assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);

@@ -53,8 +53,8 @@ pub(crate) fn target_query(target: &[u8]) {
     let plain: Vec<Vec<u8>> = query
         .split('&')
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .filter(|(name, _)| decode(name) == b"token")
-        .flat_map(|(_, value)| [decode(value), decode(&value.replace('+', " "))])
+        .filter(|(name, _)| percent_decoded(name) == b"token")
+        .flat_map(|(_, value)| [percent_decoded(value), percent_decoded(&value.replace('+', " "))])
         .collect();
     assert_eq!(values, plain);
 }
@@ -115,7 +115,7 @@ fn field(line: &[u8]) -> (String, &[u8]) {
 }
 
 /// Percent-decoding, byte by byte; what is no encoding stands for itself.
-fn decode(text: &str) -> Vec<u8> {
+fn percent_decoded(text: &str) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, behind)) = rest.split_first() {
         let digit = |at: usize| behind.get(at).and_then(|&byte| char::from(byte).to_digit(16));

@@ -2,7 +2,7 @@
 
 use adapter_gateway::http::connection::{CloseReason, Next};
 
-use super::bytes::{GET, MESSAGE, chunk, chunked, length, post};
+use super::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::connection::{End, Limits, TestConnection, Through};
 use crate::support::Answer;
 
@@ -39,7 +39,7 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
 
 /// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one
 /// whose body is dropped was answered before. The answer to a deadline names the part that was late.
-fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: CloseReason) {
+fn endings(reason: CloseReason, unfinished: u16) {
     let [kept, last, dropped] = [(200, false), (unfinished, true), (404, false)];
     for (state, bytes) in states() {
         let expected: &[_] = match state {
@@ -50,7 +50,7 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: C
             _ => &[last],
         };
         let mut connection = at(&bytes);
-        assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
+        assert_eq!(connection.give_up(reason), Next::Close(reason), "{state}");
         connection.feed(&post(MESSAGE), Through::Input);
         let answers = connection.outcome().answers;
         assert_eq!(statuses(&answers), expected, "{state}");
@@ -64,15 +64,15 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, unfinished: u16, reason: C
 #[test]
 fn the_client_leaves_or_a_deadline_passes() {
     // RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
-    endings(TestConnection::end_of_input, 400, CloseReason::EndOfInput);
+    endings(CloseReason::EndOfInput, 400);
     // RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
-    endings(TestConnection::time_out, 408, CloseReason::TimedOut);
+    endings(CloseReason::TimedOut, 408);
 }
 
 /// RFC 9110 §9.3.2: the answer to HEAD has no content, once the method has arrived.
 #[test]
 fn an_unfinished_head_request_is_answered_without_content() {
-    for (end, status) in [(TestConnection::end_of_input as fn(&mut _) -> _, 400), (TestConnection::time_out, 408)] {
+    for (reason, status) in [(CloseReason::EndOfInput, 400), (CloseReason::TimedOut, 408)] {
         for (bytes, has_content) in [
             (&b"HEAD"[..], true),
             (b"HEADX /", true),
@@ -81,7 +81,7 @@ fn an_unfinished_head_request_is_answered_without_content() {
             (b"HEAD / HTTP/1.1\r\nHost: localhost\r\n", false),
         ] {
             let mut connection = at(bytes);
-            end(&mut connection);
+            connection.give_up(reason);
             let answers = connection.outcome().answers;
             assert_eq!(statuses(&answers), [(status, true)]);
             assert_eq!(answers[0].document().is_some(), has_content, "{}", bytes.escape_ascii());

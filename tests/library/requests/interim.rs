@@ -3,7 +3,7 @@
 
 use adapter_gateway::message::publish::Unavailable;
 
-use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
+use super::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{Limits, TestConnection, Through};
 use crate::support::Request;
 use crate::support::ladder::{Fault, LADDER};

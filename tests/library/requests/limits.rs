@@ -7,7 +7,7 @@ use adapter_gateway::http::h1::body::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER
 use adapter_gateway::http::h1::head::TARGET_BYTES;
 use adapter_gateway::terms::limits;
 
-use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
+use super::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::connection::{End, Limits, NOTHING, TestConnection, Through, read_answers, run, whole};
 use crate::support::compare::assert_same;
 

@@ -6,7 +6,7 @@ use proptest::sample::{Index, select};
 
 use adapter_gateway::http::connection::Waiting;
 
-use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use super::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Limits, Outcome, Through, run, whole};
 use crate::properties::framing;
 use crate::support::compare::assert_same;
@@ -26,7 +26,7 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
         1 => select(vec![
             String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes(),
-            request("POST", super::bytes::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
+            request("POST", super::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
             chunked(b"2\r\n{}x"),
             b"garbage\r\n\r\n".to_vec(),
         ]),
@@ -46,26 +46,19 @@ fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-#[derive(Clone, Debug)]
-struct Edit {
-    at: Index,
-    byte: u8,
-    kind: u8,
-}
+/// Where bytes are replaced, how many at most, and by which.
+type Edit = (Index, usize, Vec<u8>);
 
-fn edit() -> impl Strategy<Value = Edit> {
+/// Returns what inserts, removes or replaces a byte.
+pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let byte = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
-    (any::<Index>(), byte, 0..3_u8).prop_map(|(at, byte, kind)| Edit { at, byte, kind })
+    (any::<Index>(), 0..2_usize, vec(byte, 0..2))
 }
 
-fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
-    for Edit { at, byte, kind } in edits {
-        let at = at.index(bytes.len());
-        match kind {
-            0 => bytes.insert(at, *byte),
-            1 if bytes.len() > 1 => drop(bytes.remove(at)),
-            _ => bytes[at] = *byte,
-        }
+pub(crate) fn edited(mut bytes: Vec<u8>, edits: Vec<Edit>) -> Vec<u8> {
+    for (at, removed, inserted) in edits {
+        let at = at.index(bytes.len() + 1);
+        bytes.splice(at..(at + removed).min(bytes.len()), inserted);
     }
     bytes
 }
@@ -93,7 +86,7 @@ proptest! {
     fn a_pipeline_is_its_requests(
         mut requests in vec(one(), 1..8), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..6),
     ) {
-        requests.push(edited(requests[requests.len() - 1].clone(), &edits));
+        requests.push(edited(requests[requests.len() - 1].clone(), edits));
         let bytes = requests.concat();
         for through in [Through::Input, Through::BodySpace] {
             assert_same("a pipeline", &run(&Limits::default(), cut(&bytes, &at), through), &one_by_one(&requests));
@@ -119,6 +112,6 @@ proptest! {
         let body_bytes = wire.len();
         wire.extend(&behind);
         assert_same("chunks", &framing::decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
-        framing::chunked(&edited(wire, &edits));
+        framing::chunked(&edited(wire, edits));
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::bytes::{MESSAGE, length, post_to, request};
+use super::{MESSAGE, length, post_to, request};
 use crate::properties::connection::{Limits, whole};
 
 /// A token of all characters that are difficult in a query.
