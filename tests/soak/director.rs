@@ -17,26 +17,8 @@ use crate::world::{Change, World};
 /// The longest pause between two things in a short run.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Disturbance {
-    KillHub,
-    StopHub,
-    KillStoppedHub,
-    SwitchOff,
-    NewToken,
-    BrokenSettings,
-    SameSettings,
-    Hangup,
-    NewCertificate,
-    BrokenCertificate,
-    PeersThatLeave,
-    PeerThatChangesItsMind,
-    SilentPeers,
-    PeerThatDoesNotRead,
-    PublishersThatLeave,
-}
-
-use Disturbance::*;
+/// What can happen: whether it can with this gateway, its name, and what to do.
+type Disturbance = (bool, &'static str, fn(&mut Director));
 
 /// The certificate of a gateway that serves https.
 pub(crate) struct Certificate {
@@ -58,80 +40,77 @@ impl Director {
         let end = begun + duration;
         // In a long run, there is time for all clients to connect between two things.
         let longest_pause = (duration / 180).max(SHORT_PAUSE).as_millis() as usize;
-        let mut kinds = vec![StopHub, SwitchOff, NewToken, BrokenSettings, SameSettings, Hangup];
-        let bus = &self.hubs.bus;
-        for (is_possible, others) in [
-            (bus.is_dialled, &[KillHub, KillStoppedHub][..]),
-            (self.certificate.is_some(), &[NewCertificate, BrokenCertificate]),
-            (!bus.is_dialled, &[PeersThatLeave, PeerThatChangesItsMind, SilentPeers, PeerThatDoesNotRead]),
-            (bus.publishers.is_some(), &[PublishersThatLeave]),
-        ] {
-            kinds.extend(others.iter().filter(|_| is_possible));
-        }
+        let mut kinds = self.disturbances();
+        kinds.retain(|(is_possible, ..)| *is_possible);
         loop {
             self.random.shuffle(&mut kinds);
-            for &what in &kinds {
+            for (_, what, disturb) in &kinds {
                 let pause = self.random.pause_ms(500..longest_pause);
                 sleep(pause.min(end.saturating_duration_since(Instant::now())));
                 if Instant::now() >= end {
                     return;
                 }
-                println!("{:>7.1} s: {what:?}", begun.elapsed().as_secs_f64());
-                self.disturb(what);
+                println!("{:>7.1} s: {what}", begun.elapsed().as_secs_f64());
+                disturb(self);
             }
         }
     }
 
-    fn disturb(&mut self, what: Disturbance) {
-        let Bus { endpoint, publishers, .. } = &self.hubs.bus;
-        match what {
-            KillHub => self.replace_hub(),
-            StopHub | KillStoppedHub => {
-                self.hubs.signal(Signal::STOP);
-                sleep(self.random.pause_ms(500..6_000));
-                if self.random.permille(300) {
-                    self.new_token();
-                }
-                match what {
-                    StopHub => self.hubs.signal(Signal::CONT),
-                    _ => self.replace_hub(),
-                }
-            }
-            SwitchOff => self.switch_off(),
-            NewToken => self.new_token(),
-            BrokenSettings => {
-                self.gateway.settings.write("OPEN_REST_API = (\n");
-                self.gateway.wait_settings("rejected");
-                self.new_token();
-            }
-            SameSettings => {
-                self.gateway.settings.write(&enabled(&self.world.token()));
-                self.gateway.wait_settings("unchanged");
-            }
-            Hangup => {
-                self.gateway.signal(Signal::HUP);
-                self.gateway.wait_settings("unchanged");
-            }
-            NewCertificate => self.new_certificate(),
-            BrokenCertificate => {
-                let certificate = self.certificate.as_ref().expect("a certificate");
+    fn disturbances(&self) -> Vec<Disturbance> {
+        let (is_dialled, has_certificate) = (self.hubs.bus.is_dialled, self.certificate.is_some());
+        let (is_bound, has_publishers) = (!is_dialled, self.hubs.bus.publishers.is_some());
+        vec![
+            (is_dialled, "kill the hub", Self::replace_hub),
+            (true, "stop the hub", |it| {
+                it.stop_hub();
+                it.hubs.signal(Signal::CONT);
+            }),
+            (is_dialled, "kill the stopped hub", |it| {
+                it.stop_hub();
+                it.replace_hub();
+            }),
+            (true, "switch off", Self::switch_off),
+            (true, "new token", Self::new_token),
+            (true, "broken settings", |it| {
+                it.gateway.settings.write("OPEN_REST_API = (\n");
+                it.gateway.wait_settings("rejected");
+                it.new_token();
+            }),
+            (true, "same settings", |it| {
+                it.gateway.settings.write(&enabled(&it.world.token()));
+                it.gateway.wait_settings("unchanged");
+            }),
+            (true, "hangup", |it| {
+                it.gateway.signal(Signal::HUP);
+                it.gateway.wait_settings("unchanged");
+            }),
+            (has_certificate, "new certificate", Self::new_certificate),
+            (has_certificate, "broken certificate", |it| {
+                let certificate = it.certificate.as_ref().expect("a certificate");
                 replace(&certificate.files.certificate, "no certificate\n");
-                self.gateway.wait_state("certificate", "rejected");
-                self.new_certificate();
-            }
-            PeersThatLeave => subscribe_and_leave(endpoint, &mut self.random),
-            PeerThatChangesItsMind => change_the_mind(endpoint),
-            PublishersThatLeave => {
-                let publishers = publishers.as_ref().expect("a hub");
-                let _staller = self.random.permille(500).then(|| subscribe_and_not_read(endpoint));
-                publish_and_leave(publishers, &mut self.random);
-            }
-            PeerThatDoesNotRead => {
-                let staller = subscribe_and_not_read(endpoint);
-                sleep(self.random.pause_ms(100..6_000));
-                drop(staller);
-            }
-            SilentPeers => be_silent(endpoint, self.random.pause_ms(100..6_000)),
+                it.gateway.wait_state("certificate", "rejected");
+                it.new_certificate();
+            }),
+            (is_bound, "peers that leave", |it| subscribe_and_leave(&it.hubs.bus.endpoint, &mut it.random)),
+            (is_bound, "a peer that changes its mind", |it| change_the_mind(&it.hubs.bus.endpoint)),
+            (is_bound, "silent peers", |it| be_silent(&it.hubs.bus.endpoint, it.random.pause_ms(100..6_000))),
+            (is_bound, "a peer that does not read", |it| {
+                let _staller = subscribe_and_not_read(&it.hubs.bus.endpoint);
+                sleep(it.random.pause_ms(100..6_000));
+            }),
+            (has_publishers, "publishers that leave", |it| {
+                let Bus { endpoint, publishers, .. } = &it.hubs.bus;
+                let _staller = it.random.permille(500).then(|| subscribe_and_not_read(endpoint));
+                publish_and_leave(publishers.as_ref().expect("a hub"), &mut it.random);
+            }),
+        ]
+    }
+
+    fn stop_hub(&mut self) {
+        self.hubs.signal(Signal::STOP);
+        sleep(self.random.pause_ms(500..6_000));
+        if self.random.permille(300) {
+            self.new_token();
         }
     }
 

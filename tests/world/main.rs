@@ -64,51 +64,39 @@ fn run(seed: u64, is_traced: bool) -> world::Outcome {
 /// Runs worlds for `WORLD_SECONDS`, until `WORLD_LIVES` were lived, or a few; from `WORLD_FIRST` on.
 #[test]
 fn worlds() {
-    let first = variable("WORLD_FIRST").unwrap_or(1);
-    let seconds = variable("WORLD_SECONDS");
-    let most_lives = variable("WORLD_LIVES");
-    let most_worlds = if seconds.is_some() || most_lives.is_some() { u64::MAX } else { FEW_WORLDS };
+    let [first, seconds, most_lives] = ["WORLD_FIRST", "WORLD_SECONDS", "WORLD_LIVES"].map(variable);
+    let first = first.unwrap_or(1);
+    let most_worlds = if seconds.or(most_lives).is_some() { u64::MAX } else { FEW_WORLDS };
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let (next, stop) = (AtomicU64::new(first), AtomicBool::new(false));
-    let began = Instant::now();
+    let (next, stop, began) = (AtomicU64::new(first), AtomicBool::new(false), Instant::now());
     let (sender, outcomes) = mpsc::channel();
-    let mut answers = BTreeMap::<u16, u64>::new();
-    let (mut lives, mut failures) = (0, Vec::new());
+    let (mut lives, mut failures, mut answers) = (0, Vec::new(), BTreeMap::<u16, u64>::new());
     thread::scope(|scope| {
         for _ in 0..threads {
             let (sender, next, stop) = (sender.clone(), &next, &stop);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed - first >= most_worlds || sender.send((seed, run(seed, false))).is_err() {
-                        return;
-                    }
-                }
-            });
+            let seeds = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+            let seeds = seeds.take_while(move |seed| !stop.load(Ordering::Relaxed) && seed - first < most_worlds);
+            scope.spawn(move || seeds.map(|seed| (seed, run(seed, false))).try_for_each(|it| sender.send(it)));
         }
         drop(sender);
-        loop {
-            match outcomes.recv_timeout(STUCK_AFTER) {
-                Ok((seed, outcome)) => {
-                    lives += outcome.lives;
-                    outcome.answers.iter().for_each(|status| *answers.entry(*status).or_default() += 1);
-                    if !outcome.violations.is_empty() {
-                        println!("WORLD_SEED={seed}: {}", outcome.violations.join("\n    "));
-                        failures.push(seed);
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let next = next.load(Ordering::Relaxed);
-                    println!("a world does not end; it is one of the {threads} before {next}");
-                    std::process::exit(1);
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        let receive = || match outcomes.recv_timeout(STUCK_AFTER) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let next = next.load(Ordering::Relaxed);
+                println!("a world does not end; it is one of the {threads} before {next}");
+                std::process::exit(1);
+            }
+            received => received.ok(),
+        };
+        for (seed, outcome) in std::iter::from_fn(receive) {
+            lives += outcome.lives;
+            outcome.answers.iter().for_each(|status| *answers.entry(*status).or_default() += 1);
+            if !outcome.violations.is_empty() {
+                println!("WORLD_SEED={seed}: {}", outcome.violations.join("\n    "));
+                failures.push(seed);
             }
             let is_over = seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds)
                 || most_lives.is_some_and(|most| lives >= most);
-            if is_over || failures.len() >= 10 {
-                stop.store(true, Ordering::Relaxed);
-            }
+            stop.fetch_or(is_over || failures.len() >= 10, Ordering::Relaxed);
         }
     });
     let (worlds, elapsed) = (next.into_inner() - first, began.elapsed().as_secs_f64());

@@ -77,13 +77,15 @@ impl Socket {
 
     /// Returns whether this call fails for no reason of the client.
     fn fault(&self) -> io::Result<()> {
-        let mut random = self.random.borrow_mut();
-        let error = match self.state.borrow_mut().error.take() {
-            Some(error) => error,
-            None if random.below(1_000_000) < World::current().limits.fault_ppm => random.pick(&LOCAL_ERRORS),
-            None => return Ok(()),
+        let local_error = || {
+            let mut random = self.random.borrow_mut();
+            (random.below(1_000_000) < World::current().limits.fault_ppm).then(|| random.pick(&LOCAL_ERRORS))
         };
-        drop(random);
+        let error = self.state.borrow_mut().error.take().or_else(local_error);
+        error.map_or(Ok(()), |error| self.breaks(error))
+    }
+
+    fn breaks<T>(&self, error: Errno) -> io::Result<T> {
         self.ledger.borrow_mut().broke(error);
         Err(error.into())
     }
@@ -133,9 +135,7 @@ impl Socket {
         self.fault()?;
         let mut state = self.state.borrow_mut();
         if state.client_closed || state.gateway_ended {
-            drop(state);
-            self.ledger.borrow_mut().broke(Errno::PIPE);
-            return Err(Errno::PIPE.into());
+            return self.breaks(Errno::PIPE);
         }
         let mut random = self.random.borrow_mut();
         let mut room = state.send_bytes.saturating_sub(state.to_client.len()).min(bytes.len());
@@ -159,13 +159,7 @@ impl Socket {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
         wake(&mut state.client_reader);
-        let is_reset = state.error.is_some();
-        drop(state);
-        if is_reset {
-            self.ledger.borrow_mut().broke(Errno::NOTCONN);
-            return Err(Errno::NOTCONN.into());
-        }
-        Ok(())
+        if state.error.is_some() { self.breaks(Errno::NOTCONN) } else { Ok(()) }
     }
 
     pub(crate) fn end_both(&self) {
