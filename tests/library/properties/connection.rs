@@ -67,8 +67,21 @@ pub(crate) struct TestConnection {
     end: End,
 }
 
+impl Outcome {
+    pub(crate) fn statuses(&self) -> Vec<u16> {
+        self.answers.iter().map(|answer| answer.status).collect()
+    }
+}
+
 impl TestConnection {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// Returns a connection that has received this.
+    pub(crate) fn at(limits: &Limits, received: &[u8]) -> Self {
+        let mut connection = Self::new(limits);
+        connection.feed(received, Through::Input);
+        connection
+    }
+
+    fn new(limits: &Limits) -> Self {
         let connection = if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() };
         let (context, buffered_bytes) = (limits.context(), limits.buffered_bytes);
         let (wire, received, end) = (Vec::new(), Vec::new(), End::Open(Waiting::Request));
@@ -178,6 +191,16 @@ pub(crate) fn whole(limits: &Limits, input: &[u8]) -> Outcome {
     run(limits, [input], Through::Input)
 }
 
+/// Returns the outcome of `input`, which must be the same in pieces of each of these sizes.
+#[track_caller]
+pub(crate) fn stepwise(limits: &Limits, input: &[u8], steps: [usize; 3], through: Through) -> Outcome {
+    let outcome = whole(limits, input);
+    for step in steps {
+        assert_same(format_args!("by {step}"), &run(limits, input.chunks(step), through), &outcome);
+    }
+    outcome
+}
+
 /// Reads all of `wire`, and leaves interim answers out. Panics at the first byte that is not as RFC 9112 §4 has it.
 pub(crate) fn read_answers(mut wire: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
@@ -224,8 +247,7 @@ pub(crate) fn connection(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let Outcome { answers, published, end } = whole(&limits, input);
         for reason in [CloseReason::EndOfInput, CloseReason::TimedOut] {
-            let mut connection = TestConnection::new(&limits);
-            connection.feed(input, Through::Input);
+            let mut connection = TestConnection::at(&limits, input);
             connection.give_up(reason);
             connection.feed(input, Through::Input);
             let ended = connection.outcome();
@@ -239,8 +261,7 @@ pub(crate) fn connection(input: &[u8]) {
 
 /// Checks that the request that was begun is answered, and nothing else.
 fn finishing(limits: &Limits, input: &[u8], end: End) {
-    let mut connection = TestConnection::new(limits);
-    connection.feed(input, Through::Input);
+    let mut connection = TestConnection::at(limits, input);
     if connection.finish() {
         return;
     }

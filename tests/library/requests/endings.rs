@@ -2,7 +2,7 @@
 
 use adapter_gateway::http::connection::{CloseReason, Next};
 
-use super::{GET, MESSAGE, chunk, chunked, length, post};
+use super::{GET, MESSAGE, chunk, chunked, in_chunks, length, post};
 use crate::properties::connection::{End, Limits, TestConnection, Through};
 use crate::support::Answer;
 
@@ -28,9 +28,7 @@ fn states() -> [(&'static str, Vec<u8>); 13] {
 }
 
 fn at(bytes: &[u8]) -> TestConnection {
-    let mut connection = TestConnection::new(&Limits::default());
-    connection.feed(bytes, Through::Input);
-    connection
+    TestConnection::at(&Limits::default(), bytes)
 }
 
 fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
@@ -116,9 +114,7 @@ fn the_gateway_stops() {
 
 #[test]
 fn a_request_in_flight_is_answered_with_a_close() {
-    let message = post(MESSAGE);
-    let chunks = chunked(&[chunk(MESSAGE), b"0\r\n\r\n".to_vec()].concat());
-    for request in [message, chunks, GET.to_vec()] {
+    for request in [post(MESSAGE), chunked(&in_chunks(MESSAGE, MESSAGE.len())), GET.to_vec()] {
         for cut in 1..request.len() {
             let mut connection = at(&request[..cut]);
             assert!(!connection.finish());
@@ -142,8 +138,7 @@ fn a_body_that_is_dropped_or_finds_no_room_is_the_last() {
         (Limits::default(), dropped, &[b"0123456789", GET].concat(), &[(404, false), (404, true)]),
         (little_room, &chunked(b"46\r\n"), MESSAGE, &[(503, true)]),
     ] {
-        let mut connection = TestConnection::new(&limits);
-        connection.feed(begun, Through::Input);
+        let mut connection = TestConnection::at(&limits, begun);
         assert!(!connection.finish());
         assert_eq!(connection.feed(behind, Through::Input), End::Closed(CloseReason::Asked));
         assert_eq!(statuses(&connection.outcome().answers), expected);

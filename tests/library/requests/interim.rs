@@ -3,7 +3,7 @@
 
 use adapter_gateway::message::publish::Unavailable;
 
-use super::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
+use super::{MESSAGE, TARGET, in_chunks, length, request};
 use crate::properties::connection::{Limits, TestConnection, Through};
 use crate::support::Request;
 use crate::support::ladder::{Fault, LADDER};
@@ -17,17 +17,14 @@ fn head(target: &str, lines: &[u8]) -> Vec<u8> {
 
 /// Returns the answer to `head` before anything follows it.
 fn answer(limits: &Limits, head: &[u8]) -> String {
-    let mut connection = TestConnection::new(limits);
-    connection.feed(head, Through::Input);
-    String::from_utf8(connection.wire).unwrap()
+    String::from_utf8(TestConnection::at(limits, head).wire).unwrap()
 }
 
 #[test]
 fn asks_for_the_body_and_answers_it() {
-    let chunks = [chunk(MESSAGE), LAST_CHUNK.to_vec()].concat();
+    let chunks = in_chunks(MESSAGE, MESSAGE.len());
     for (line, body) in [(length(MESSAGE.len()), MESSAGE), (b"Transfer-Encoding: chunked\r\n".to_vec(), &chunks)] {
-        let mut connection = TestConnection::new(&Limits::default());
-        connection.feed(&head(TARGET, &line), Through::Input);
+        let mut connection = TestConnection::at(&Limits::default(), &head(TARGET, &line));
         assert_eq!(connection.wire, CONTINUE.as_bytes());
         connection.feed(body, Through::Input);
         let wire = String::from_utf8(connection.wire).unwrap();

@@ -7,21 +7,18 @@ use adapter_gateway::http::h1::body::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER
 use adapter_gateway::http::h1::head::TARGET_BYTES;
 use adapter_gateway::terms::limits;
 
-use super::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
-use crate::properties::connection::{End, Limits, NOTHING, TestConnection, Through, read_answers, run, whole};
-use crate::support::compare::assert_same;
+use super::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, in_chunks, length, message_of, post, post_to, request};
+use crate::properties::connection::{
+    End, Limits, NOTHING, TestConnection, Through, read_answers, run, stepwise, whole,
+};
 
 /// Returns the status of the only answer to `bytes`, which is the same whole and in pieces of several sizes, and why
 /// that refuses.
 #[track_caller]
 fn status(bytes: &[u8]) -> (u16, String) {
-    let outcome = whole(&Limits::default(), bytes);
     // Large inputs do not come byte by byte, which would take longer than all other tests.
     let smallest = if bytes.len() < 100_000 { 1 } else { 997 };
-    for step in [smallest, 1_021, 8_191] {
-        let stepwise = run(&Limits::default(), bytes.chunks(step), Through::BodySpace);
-        assert_same(format_args!("by {step}"), &stepwise, &outcome);
-    }
+    let outcome = stepwise(&Limits::default(), bytes, [smallest, 1_021, 8_191], Through::BodySpace);
     let [answer] = outcome.answers.as_slice() else { panic!("{} answers", outcome.answers.len()) };
     assert_eq!(answer.closes(), answer.status != 200, "{}", answer.status);
     let detail = answer.document().and_then(|problem| problem["detail"].as_str().map(str::to_owned));
@@ -40,10 +37,7 @@ fn each_limit_is_met_and_its_next_byte_refused() {
     let by_target = |bytes| post_to(&target(bytes), MESSAGE);
     let body_limit = usize::try_from(limits::Limits::DEFAULT.body_bytes).unwrap();
     let by_length = |bytes| post(&message_of(bytes));
-    let by_chunks = |bytes| {
-        let chunks: Vec<_> = message_of(bytes).chunks(40_000).flat_map(chunk).collect();
-        chunked(&[chunks.as_slice(), LAST_CHUNK].concat())
-    };
+    let by_chunks = |bytes| chunked(&in_chunks(&message_of(bytes), 40_000));
     let by_line = |line: String| chunked(&[line.as_bytes(), b"\r\n", MESSAGE, b"\r\n", LAST_CHUNK].concat());
     let by_zeros = |bytes| by_line(format!("{:0>1$x}", MESSAGE.len(), bytes - 2));
     let by_extension = |bytes| by_line(format!("{:x};{}", MESSAGE.len(), "x".repeat(bytes - 5)));
@@ -107,19 +101,14 @@ fn long_pipelines_lose_nothing() {
         .flat_map(|number| {
             let body = format!(r#"{{"topic":"t","payload":{{"number":{number}}}}}"#);
             let refused = post_to("/", body.as_bytes());
-            let chunks = chunked(&[chunk(body.as_bytes()), LAST_CHUNK.to_vec()].concat());
+            let chunks = chunked(&in_chunks(body.as_bytes(), body.len()));
             [post(body.as_bytes()), refused, chunks].concat()
         })
         .collect();
-    let outcome = whole(&Limits::default(), &requests);
-    let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
-    assert_eq!((statuses, outcome.end), ([200, 404, 200].repeat(1_000), End::Open(Waiting::Request)));
+    let outcome = stepwise(&Limits::default(), &requests, [1_021, 4_096, 65_536], Through::BodySpace);
+    assert_eq!((outcome.statuses(), outcome.end), ([200, 404, 200].repeat(1_000), End::Open(Waiting::Request)));
     for (at, published) in outcome.published.iter().enumerate() {
         assert_eq!(String::from_utf8_lossy(&published.payload), format!(r#"{{"number":{}}}"#, at / 2));
-    }
-    for step in [1_021, 4_096, 65_536] {
-        let stepwise = run(&Limits::default(), requests.chunks(step), Through::BodySpace);
-        assert_same(format_args!("by {step}"), &stepwise, &outcome);
     }
 }
 
@@ -147,8 +136,8 @@ fn the_final_place_is_offered_for_a_body_that_has_begun_or_is_long() {
         (1_000, 1_000, false),
     ] {
         let request = post(&message_of(body_bytes));
-        let mut connection = TestConnection::new(&Limits::default());
-        connection.feed(&request[..request.len() - body_bytes + begun_bytes], Through::Input);
+        let begun = &request[..request.len() - body_bytes + begun_bytes];
+        let mut connection = TestConnection::at(&Limits::default(), begun);
         let space = connection.connection.body_space();
         assert_eq!(space.is_some(), is_offered, "{begun_bytes} of {body_bytes} bytes");
         if let Some(body) = space {
@@ -178,7 +167,7 @@ fn bytes_behind_the_body_in_its_final_place_are_not_lost() {
 #[test]
 fn dropped_bodies_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
-    let wire = |body: &[u8]| [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
+    let wire = |body: &[u8]| [chunk(&body[..600]), in_chunks(&body[600..], body.len())].concat();
     let by_chunks = |body: &[u8]| request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire(body));
     let little_room = Limits { buffered_bytes: 1_000, ..Limits::default() };
     for (bytes, is_kept) in [(bound, true), (bound + 1, false)] {
@@ -190,16 +179,12 @@ fn dropped_bodies_at_their_bound_and_one_past_it() {
             (503, &little_room, false, chunked(&wire(&body))),
         ] {
             let pipeline = [request, post(MESSAGE)].concat();
-            let outcome = whole(limits, &pipeline);
+            let outcome = stepwise(limits, &pipeline, [1, 997, 60_000], Through::Input);
             // RFC 9112 §9.6: the answer tells that it is the last, where the length says so before it is written.
             let answer = &outcome.answers[0];
             assert_eq!((answer.status, answer.closes()), (status, has_length && !is_kept), "{bytes} bytes");
             assert_eq!(outcome.published.len(), usize::from(is_kept), "{status}, {bytes} bytes");
             assert_eq!(matches!(outcome.end, End::Open(_)), is_kept);
-            for step in [1, 997, 60_000] {
-                let stepwise = run(limits, pipeline.chunks(step), Through::Input);
-                assert_same(format_args!("{status}, {bytes} bytes by {step}"), &stepwise, &outcome);
-            }
         }
     }
 }

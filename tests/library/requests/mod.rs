@@ -23,7 +23,7 @@ pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"
 pub(crate) const TARGET: &str = "/api/message?token=t0ken";
 /// A request that has no body and is refused, with a long answer.
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Returns a request with `lines` in its head, each with its CRLF, and `rest` behind the head.
 pub(crate) fn request(method: &str, target: &str, lines: &[u8], rest: &[u8]) -> Vec<u8> {
@@ -50,6 +50,11 @@ pub(crate) fn chunked(wire: &[u8]) -> Vec<u8> {
 
 pub(crate) fn chunk(content: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat()
+}
+
+/// Returns a chunked body with chunks of so many bytes.
+pub(crate) fn in_chunks(content: &[u8], chunk_bytes: usize) -> Vec<u8> {
+    [content.chunks(chunk_bytes).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat()
 }
 
 pub(crate) fn message_of(bytes: usize) -> Vec<u8> {

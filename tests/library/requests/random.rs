@@ -6,7 +6,7 @@ use proptest::sample::{Index, select};
 
 use adapter_gateway::http::connection::Waiting;
 
-use super::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use super::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, in_chunks, post, post_to, request};
 use crate::properties::connection::{End, Limits, Outcome, Through, run, whole};
 use crate::properties::framing;
 use crate::support::compare::assert_same;
@@ -23,7 +23,7 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(GET.to_vec()),
         1 => Just([b"\r\n", GET].concat()),
         1 => Just(request("HEAD", "/", b"", b"")),
-        1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
+        1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &in_chunks(MESSAGE, MESSAGE.len()))),
         1 => select(vec![
             String::from_utf8(post(MESSAGE)).unwrap().replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes(),
             request("POST", super::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
