@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::connection::{since_ns, stamp_of};
-use crate::load::Outcome;
+use crate::load::{Outcome, since_ns, stamp_of};
 use crate::support;
 use crate::support::Task;
 

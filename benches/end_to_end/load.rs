@@ -1,16 +1,22 @@
-//! The load generator. In a closed loop, each answer is followed by the next request; an open loop has its own rate.
+//! The load generator. In a closed loop, each answer is followed by the next request; an open loop has its own rate. Some
+//! clients open a connection for each request, as scripts without a session do. Every answer is checked.
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustls::ClientConfig;
-use socket2::SockAddr;
+use rustls::client::Resumption;
+use rustls::{ClientConfig, HandshakeKind};
+use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::connection::{Answers, Clients, LoadConnection, READ_BYTES, Request, since_ns};
+use crate::support;
+use crate::support::answer::Answer;
+use crate::support::connection::Connection;
 
 /// How long a server may take for its next answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,4 +167,220 @@ fn register(epoll: &OwnedFd, index: usize, connection: &LoadConnection, is_singl
     let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
     let interest = if is_single { interest } else { interest | epoll::EventFlags::OUT };
     epoll::add(epoll, connection.socket(), epoll::EventData::new_u64(index as u64), interest).unwrap();
+}
+
+/// How long a server may take to accept a connection, and for each step of the handshake of TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that are read at once, into a buffer that all connections share.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+pub(crate) struct LoadConnection {
+    connection: Connection,
+    pub(crate) unanswered: usize,
+}
+
+impl LoadConnection {
+    /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection,
+    /// because otherwise many ports would be in TIME_WAIT.
+    pub(crate) fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Self {
+        let mut this = Self::begin(address, None, tls);
+        this.socket().set_linger(Some(Duration::ZERO)).unwrap();
+        this.flush();
+        while this.connection.is_handshaking() {
+            let timeout = Timespec::try_from(CONNECT_TIMEOUT).unwrap();
+            let ready = poll(&mut [PollFd::new(this.socket(), PollFlags::IN)], Some(&timeout));
+            assert_eq!(ready, Ok(1), "the server does not answer the handshake in time");
+            assert_ne!(this.connection.receive(&mut [0; READ_BYTES]).expect("a handshake"), 0, "the server closed");
+            this.flush();
+        }
+        this
+    }
+
+    /// Connects, from the address `source` if it is given. If a configuration of TLS is given, the handshake begins
+    /// with the first request.
+    pub(crate) fn begin(address: &SockAddr, source: Option<Ipv4Addr>, tls: Option<&Arc<ClientConfig>>) -> Self {
+        let socket = Socket::new(address.domain(), Type::STREAM, None).unwrap();
+        if let Some(source) = source {
+            socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+        }
+        if address.domain() != Domain::UNIX {
+            socket.set_tcp_nodelay(true).unwrap();
+        }
+        socket.connect_timeout(address, CONNECT_TIMEOUT).expect("the server accepts connections");
+        Self { connection: Connection::over(socket, tls).unwrap(), unanswered: 0 }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        self.connection.socket()
+    }
+
+    /// Ends the connection as most clients do, and without a reset.
+    pub(crate) fn close(mut self) {
+        self.connection.close().expect("the server takes the end");
+    }
+
+    pub(crate) fn handshake_kind(&mut self) -> Option<HandshakeKind> {
+        self.connection.session()?.handshake_kind()
+    }
+
+    /// Sends a pipeline of requests, as far as the socket takes them now.
+    pub(crate) fn send(&mut self, requests: &[u8], pipelined: usize) {
+        self.unanswered += pipelined;
+        self.connection.send(requests).expect("the server takes requests");
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.connection.flush().expect("the server takes requests");
+    }
+
+    /// Reads all bytes that have come. Returns the number of answers that are complete now.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], answers: &mut Answers) -> usize {
+        loop {
+            match self.connection.receive(buffer) {
+                Ok(0) => panic!("the server closed a connection"),
+                Ok(bytes) if bytes == buffer.len() => {}
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => panic!("cannot read: {error}"),
+            }
+        }
+        // The last message of a handshake, and the request behind it.
+        self.flush();
+        let (count, used) = answers.count(&self.connection.unread);
+        self.connection.unread.drain(..used);
+        self.unanswered = self.unanswered.checked_sub(count).expect("no more answers than requests");
+        count
+    }
+}
+
+/// The address of the first client. The others have those that follow: all of 127.0.0.0/8 is loopback.
+const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
+
+/// Clients of one server. Each has one connection at a time.
+pub(crate) struct Clients {
+    address: SockAddr,
+    clients: Vec<Client>,
+    /// The handshake of every connection but the first of each client.
+    handshake: Option<HandshakeKind>,
+}
+
+struct Client {
+    /// The loopback address from which this client alone connects. A port stays in TIME_WAIT for a minute after its
+    /// connection, so one address runs out of ports within seconds.
+    source: Ipv4Addr,
+    tls: Option<Arc<ClientConfig>>,
+    /// Whether a connection has ended, so that there is a session to resume.
+    has_session: bool,
+}
+
+impl Clients {
+    /// Creates this number of clients. In TLS, each resumes the session of its last connection if `resumed` is set.
+    pub(crate) fn new(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: u32, resumed: bool) -> Self {
+        let client = |index| {
+            let tls = tls.map(|config| {
+                let mut config = ClientConfig::clone(config);
+                // rustls keeps as many tickets for one server.
+                config.resumption = if resumed { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
+                Arc::new(config)
+            });
+            Client { source: Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + index), tls, has_session: false }
+        };
+        let handshake = if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full };
+        Self { address: address.clone(), clients: (0..count).map(client).collect(), handshake: tls.map(|_| handshake) }
+    }
+
+    pub(crate) fn connect(&self) -> Vec<LoadConnection> {
+        self.clients.iter().map(|client| client.connect(&self.address)).collect()
+    }
+
+    /// Closes the connection of a client, whose request was answered, and opens its next one.
+    pub(crate) fn reconnect(&mut self, index: usize, connection: &mut LoadConnection) {
+        let client = &mut self.clients[index];
+        let wanted = if client.has_session { self.handshake } else { self.handshake.map(|_| HandshakeKind::Full) };
+        assert_eq!(connection.handshake_kind(), wanted, "the handshake");
+        client.has_session = true;
+        let next = client.connect(&self.address);
+        std::mem::replace(connection, next).close();
+    }
+}
+
+impl Client {
+    fn connect(&self, address: &SockAddr) -> LoadConnection {
+        LoadConnection::begin(address, Some(self.source), self.tls.as_ref())
+    }
+}
+
+/// The token of all servers.
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// The body of every answer, without white space behind it, which servers differ in.
+const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
+/// A topic of the public clients, whose messages are checked field by field.
+const TOPIC: &str = "adapter/nodes/data";
+/// The digits of a timestamp in nanoseconds: as many as the largest `u64` has.
+const STAMP_DIGITS: usize = 20;
+/// The bytes before the timestamp in a body, and so in a payload.
+const BEFORE_STAMP: &[u8] = br#""content":""#;
+
+/// A pipeline of equal requests, or a single one, with room for a timestamp.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) pipelined: usize,
+    stamp_at: usize,
+}
+
+impl Request {
+    /// Makes `pipelined` requests with this topic and a body of at least `body_bytes` each.
+    pub(crate) fn new(topic: &str, body_bytes: usize, pipelined: usize) -> Self {
+        let (before, after) = (format!(r#"{{"topic":"{topic}","payload":{{"node_id":"bench","content":""#), r#""}}"#);
+        let filling = body_bytes.saturating_sub(before.len() + STAMP_DIGITS + after.len());
+        let body = format!("{before}{:0STAMP_DIGITS$}{}{after}", 0, "x".repeat(filling));
+        let request = support::request::Request::post(&format!("/api/message?token={TOKEN}"), body);
+        let stamp_at = request.head().len() + before.len();
+        Self { bytes: request.bytes().repeat(pipelined), pipelined, stamp_at }
+    }
+
+    /// Writes a timestamp into the first request.
+    pub(crate) fn stamp(&mut self, time_ns: u64) {
+        let digits = format!("{time_ns:0STAMP_DIGITS$}");
+        self.bytes[self.stamp_at..self.stamp_at + STAMP_DIGITS].copy_from_slice(digits.as_bytes());
+    }
+}
+
+/// Returns a topic of at least so many bytes.
+pub(crate) fn topic(bytes: usize) -> String {
+    format!("{TOPIC:x<bytes$}")
+}
+
+pub(crate) fn stamp_of(payload: &[u8]) -> Option<u64> {
+    let at = payload.windows(BEFORE_STAMP.len()).position(|window| window == BEFORE_STAMP)? + BEFORE_STAMP.len();
+    std::str::from_utf8(payload.get(at..at + STAMP_DIGITS)?).ok()?.parse().ok()
+}
+
+pub(crate) fn since_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Checks answers. The first one is parsed; the others must have the same length, status and body.
+#[derive(Default)]
+pub(crate) struct Answers {
+    bytes: usize,
+}
+
+impl Answers {
+    /// Returns how many whole answers `input` begins with, and their bytes. The rest begins another answer.
+    pub(crate) fn count(&mut self, input: &[u8]) -> (usize, usize) {
+        if self.bytes == 0 {
+            let Some((answer, bytes)) = Answer::take(input, true).unwrap() else { return (0, 0) };
+            assert!(answer.status == 200 && answer.content.trim_ascii_end() == ACCEPTED, "answered {answer:?}");
+            self.bytes = bytes;
+        }
+        let answers = input.chunks_exact(self.bytes);
+        let count = answers.len();
+        for answer in answers {
+            let is_right = answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.trim_ascii_end().ends_with(ACCEPTED);
+            assert!(is_right, "an unexpected answer: {}", answer.escape_ascii());
+        }
+        (count, count * self.bytes)
+    }
 }

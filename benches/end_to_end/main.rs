@@ -14,7 +14,6 @@
 
 mod bus;
 mod comparison;
-mod connection;
 mod load;
 mod measure;
 mod report;

@@ -12,8 +12,7 @@ use rustls::{ALL_VERSIONS, ClientConfig};
 use serde::Deserialize;
 
 use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
-use crate::connection::{Clients, Request, topic};
-use crate::load::{Load, Outcome};
+use crate::load::{Clients, Load, Outcome, Request, topic};
 use crate::servers::{Cores, Cpu, Programs, Server, ServerProcess, Via};
 use crate::support::net::dead_endpoint;
 use crate::support::tls::trusting;

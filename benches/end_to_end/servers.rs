@@ -14,7 +14,7 @@ use serde_json::Value;
 use socket2::SockAddr;
 use tempfile::TempDir;
 
-use crate::connection::TOKEN;
+use crate::load::TOKEN;
 use crate::support::enabled;
 use crate::support::process::Process;
 use crate::support::usage::{resident_kib, threads};

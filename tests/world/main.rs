@@ -5,8 +5,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `scenario` | the course of a world: workers, bus, clients, and what the gateway asks of the workers |
-//! | `client` | the client's end of a connection; `support/planned.rs` has the plans of clients, and judges their answers |
-//! | `socket` | a connection in memory, with its faults |
+//! | `socket` | a connection in memory, with its faults, and the client's end of it. `support/planned.rs` has the plans |
 //! | `transport` | the event loop, the listeners and the streams, as the workers see them |
 //! | `ledger` | what a life has seen, and whether the gateway did right by it |
 //! | `world` | the bus without its thread, what is true at each moment, what went wrong, and the trace |
@@ -21,7 +20,6 @@
 // Clippy applies `clippy.toml` to what is compiled for tests alone.
 #![cfg(test)]
 
-mod client;
 mod ledger;
 mod scenario;
 mod socket;

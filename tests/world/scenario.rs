@@ -22,9 +22,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::{End, acceptor};
 use crate::ledger::Ledger;
-use crate::socket::Socket;
+use crate::socket::{End, Socket, acceptor};
 use crate::support::Random;
 use crate::support::ladder::Fault;
 use crate::support::planned::{Author, origin};

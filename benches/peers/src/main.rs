@@ -23,7 +23,6 @@
 
 mod bus;
 mod canned;
-mod requests;
 mod router;
 mod start;
 

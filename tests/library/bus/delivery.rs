@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, HubEndpoints, LinkStatus, NotConnected, Received, Subscriber};
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, any_port, connecting, hub, number_in, receive, start, wait_for_subscriber};
+use super::{Hub, any_port, connecting, hub, number_in, receive, start, wait_for_subscriber};
 use crate::support::net::dead_endpoint;
 use crate::support::peer::cancel;
 use crate::support::{

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{Bus, BusConfig, Endpoint, HubEndpoints, Subscriber, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
-use super::rig::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed, wait_for_subscriber};
+use super::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed, wait_for_subscriber};
 use crate::support::usage::{sleeps, voluntary_switches};
 use crate::support::{Form, Lateness, PATIENCE, RawPeer, eventually, subscribe};
 
