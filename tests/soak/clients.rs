@@ -2,8 +2,8 @@
 //! it sent and by what was changing.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::io::{self, ErrorKind};
+use std::net::Shutdown;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -42,9 +42,9 @@ struct Client {
     begun: Since,
     /// When its last request but one began. The time without a request is not longer.
     previous: Instant,
-    /// When its last request began. The first one begins with the connection.
+    /// When its last request began.
     latest: Instant,
-    requests: u32,
+    has_asked: bool,
 }
 
 /// Runs the client of this number until the load is over.
@@ -63,8 +63,8 @@ impl Client {
     fn new(world: &Arc<World>, way: Way, random: Random) -> Self {
         let (begun, latest) = (world.changes.now(), Instant::now());
         let connection = world.account().open_connection();
-        let (world, previous, requests, is_plain) = (Arc::clone(world), latest, 0, false);
-        Self { world, way, random, connection, is_plain, begun, previous, latest, requests }
+        let (world, previous, has_asked, is_plain) = (Arc::clone(world), latest, false, false);
+        Self { world, way, random, connection, is_plain, begun, previous, latest, has_asked }
     }
 
     /// Lives one connection. Of 100 clients, 70 keep it and think between their requests, 15 of them with several requests
@@ -91,17 +91,9 @@ impl Client {
             self.follow(&stream, |author, random| author.plan(random)).await;
         }
         // Drop closes it in TLS without close_notify.
-        match kind >= 90 && self.random.permille(500) {
-            true => stream.is_closed.set(true),
-            false => stream.close(),
+        if kind < 90 || !self.random.permille(500) {
+            stream.close();
         }
-    }
-
-    fn begin_request(&mut self) {
-        if self.requests > 0 {
-            (self.previous, self.latest) = (self.latest, Instant::now());
-        }
-        self.requests += 1;
     }
 
     /// Follows a plan. Returns whether the connection goes on. It is a failure if the connection ends and nothing explains
@@ -118,8 +110,14 @@ impl Client {
         // The gateway takes no further requests while the client takes no answers.
         let leaves = plan.finish == Finish::Vanish || matches!(plan.pace, Pace::Stops(_));
         let time = if leaves { self.random.pause_ms(1..6_000) } else { PATIENCE };
-        self.begin_request();
-        let talk = Talk::of(self, stream, at, requests);
+        // The first request begins with the connection.
+        if self.has_asked {
+            (self.previous, self.latest) = (self.latest, Instant::now());
+        }
+        self.has_asked = true;
+        let (offered, sent, has_left, has_ended, error) = Default::default();
+        let dialogue = RefCell::new(Dialogue::of(requests));
+        let talk = Talk { client: self, stream, at, dialogue, offered, sent, has_left, has_ended, error };
         let is_done = timeout(time, plan.follow(&talk)).await.is_ok();
         let Talk { dialogue, offered, sent, has_left, has_ended, error, .. } = talk;
         let dialogue = dialogue.into_inner();
@@ -138,13 +136,10 @@ impl Client {
         let is_last = is_over || is_answered;
         let is_whole = is_last && dialogue.unread.is_empty();
         if !is_whole && !has_left.get() && !self.may_have_ended() {
-            let (answers, requests) = (dialogue.answers.len(), dialogue.requests.len());
-            let (unread, error) = (dialogue.unread.len(), error.take());
-            let (finish, sent, wire) = (plan.finish, sent.get(), plan.wire.len());
-            let sent = format!("{sent} bytes sent of {wire}, {finish:?}");
-            self.fail(&format!(
-                "ended behind {answers} answers to {requests} requests, {sent}, {unread} bytes: {error:?}"
-            ));
+            let (answers, requests, unread) = (dialogue.answers.len(), dialogue.requests.len(), dialogue.unread.len());
+            let (finish, sent, wire, error) = (plan.finish, sent.get(), plan.wire.len(), error.take());
+            let ended = format!("ended behind {answers} answers to {requests} requests and {unread} bytes");
+            self.fail(&format!("{ended}, {sent} bytes sent of {wire}, {finish:?}: {error:?}"));
         }
         false
     }
@@ -176,8 +171,8 @@ impl Client {
 
     /// Connects. A handshake may fail while the certificate changes.
     async fn connect(&self) -> Option<Stream> {
-        let connect = Stream::connect(&self.world, self.way, !self.is_plain);
-        let error = match bounded(connect).await {
+        let connect = timeout(PATIENCE, Stream::connect(&self.world, self.way, !self.is_plain));
+        let error = match connect.await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
             Ok(stream) => return Some(stream),
             Err(error) => error,
         };
@@ -215,39 +210,6 @@ struct Talk<'t> {
     error: Cell<Option<io::Error>>,
 }
 
-impl<'t> Talk<'t> {
-    fn of(client: &'t Client, stream: &'t Stream, at: Since, requests: Vec<Planned>) -> Self {
-        let (offered, sent, has_left, has_ended, error) = Default::default();
-        Self { client, stream, at, dialogue: Dialogue::of(requests).into(), offered, sent, has_left, has_ended, error }
-    }
-
-    /// Reads once, and judges the answers that are whole. Returns how many bytes there were; 0 at the end.
-    async fn hear(&self) -> usize {
-        let bytes = self.stream.read().await.unwrap_or_else(|error| {
-            self.error.set(Some(error));
-            0
-        });
-        let mut dialogue = self.dialogue.borrow_mut();
-        dialogue.unread.extend(self.stream.take_plaintext());
-        loop {
-            match dialogue.next() {
-                Ok(None) => return bytes,
-                Ok(Some((request, answer))) => {
-                    self.client.judge(request, answer, self.at, request.end <= self.offered.get());
-                }
-                Err(fault) => {
-                    self.client.fail(&format!("an answer has {fault}"));
-                    return 0;
-                }
-            }
-        }
-    }
-
-    fn leave(&self) {
-        self.has_left.set(!self.has_ended.get());
-    }
-}
-
 impl ClientEnd for Talk<'_> {
     fn is_ready(&self) -> bool {
         true
@@ -255,16 +217,35 @@ impl ClientEnd for Talk<'_> {
 
     async fn send(&self, bytes: &[u8]) -> bool {
         self.offered.set(self.offered.get() + bytes.len());
-        let is_sent = bytes.is_empty() || self.stream.write(bytes).await.is_ok();
+        let is_taken = bytes.is_empty() || self.stream.with(|connection| connection.send(bytes)).is_ok();
+        let is_sent = is_taken && self.stream.flush().await.is_ok();
         self.sent.set(if is_sent { self.offered.get() } else { self.sent.get() });
         is_sent
     }
 
+    /// Reads once, and judges the answers that are whole.
     async fn receive(&self, _most: usize) -> usize {
         if self.stream.is_closed.get() {
             return 0;
         }
-        let bytes = self.hear().await;
+        let bytes = self.stream.read().await.unwrap_or_else(|error| {
+            self.error.set(Some(error));
+            0
+        });
+        let mut dialogue = self.dialogue.borrow_mut();
+        dialogue.unread.append(&mut self.stream.connection.borrow_mut().unread);
+        let bytes = loop {
+            match dialogue.next() {
+                Ok(None) => break bytes,
+                Ok(Some((request, answer))) => {
+                    self.client.judge(request, answer, self.at, request.end <= self.offered.get());
+                }
+                Err(fault) => {
+                    self.client.fail(&format!("an answer has {fault}"));
+                    break 0;
+                }
+            }
+        };
         self.has_ended.set(bytes == 0);
         bytes
     }
@@ -274,23 +255,20 @@ impl ClientEnd for Talk<'_> {
     }
 
     async fn end(&self) {
-        self.stream.half_close();
+        let _ = self.stream.with(|connection| connection.socket().shutdown(Shutdown::Write));
     }
 
     fn close(&self) {
-        self.leave();
+        self.has_left.set(!self.has_ended.get());
         self.stream.close();
     }
 
     fn reset(&self) {
-        self.leave();
-        self.stream.reset();
+        self.has_left.set(!self.has_ended.get());
+        // It lets the drop close the connection by TCP with a reset. By a Unix socket it fails, and if the connection is gone.
+        let _ = self.stream.with(|connection| connection.socket().set_linger(Some(Duration::ZERO)));
+        self.stream.is_closed.set(true);
     }
-}
-
-/// Waits for something that must happen, however slow the machine is.
-async fn bounded<T>(wait: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 const READ_BYTES: usize = 16 * 1024;
@@ -334,27 +312,6 @@ impl Stream {
 
     fn with<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
         act(&mut self.connection.borrow_mut())
-    }
-
-    pub(crate) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        self.with(|connection| connection.send(bytes))?;
-        self.flush().await
-    }
-
-    /// Takes the bytes of answers that have come.
-    pub(crate) fn take_plaintext(&self) -> Vec<u8> {
-        self.with(|connection| std::mem::take(&mut connection.unread))
-    }
-
-    /// Lets the drop close the connection by TCP with a reset.
-    pub(crate) fn reset(&self) {
-        // It fails by a Unix socket, and if the connection is gone.
-        let _ = self.with(|connection| connection.socket().set_linger(Some(Duration::ZERO)));
-        self.is_closed.set(true);
-    }
-
-    pub(crate) fn half_close(&self) {
-        let _ = self.with(|connection| connection.socket().shutdown(std::net::Shutdown::Write));
     }
 
     /// Ends the connection as most clients do.

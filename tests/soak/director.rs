@@ -12,7 +12,7 @@ use crate::hub::{Bus, Hubs};
 use crate::support::pair::{PairFiles, replace};
 use crate::support::peer::message;
 use crate::support::{Form, Gateway, Pair, Random, RawPeer, disabled, enabled, frame, refuses, subscribe};
-use crate::world::{Change, World};
+use crate::world::{Change, World, nth_token};
 
 /// The longest pause between two things in a short run.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
@@ -141,7 +141,7 @@ impl Director {
 
     fn new_token(&mut self) {
         self.world.changes.begin(Change::Token);
-        self.gateway.settings.write(&enabled(&self.world.next_token()));
+        self.gateway.settings.write(&enabled(&nth_token(self.world.token_number() + 1)));
         self.gateway.wait_settings("reloaded");
         self.world.changes.complete(Change::Token);
     }

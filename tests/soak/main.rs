@@ -22,7 +22,6 @@ mod samples;
 mod support;
 mod world;
 
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -108,17 +107,18 @@ fn soak(options: &Options) -> i32 {
     let load = begin_load(&world, options.seed, clients);
     director.run(duration);
     let samples = samples.finish();
-    world.end();
+    world.over.send_replace(true);
     load.join().unwrap();
 
     let stats = wait_quiet(&mut director, before);
     let Director { mut gateway, hubs, .. } = director;
     gateway.terminate();
     growth(&samples).into_iter().for_each(|what| world.fail(&what));
-    let totals = world.account().close(hubs.count.into());
-    account::compare(&world, &stats, &totals, lost_at_the_start);
-    account::print(&world, &stats, &totals, &hubs);
-    let failed = world.account().failed;
+    let mut account = world.account();
+    let totals = account.close(hubs.count.into());
+    account.compare(&stats, &totals, lost_at_the_start);
+    account.print(&stats, &totals, hubs.count);
+    let failed = account.failed;
     if failed > 0 {
         let output = gateway.end();
         std::fs::write(options.output.join("events"), output.stdout).unwrap();
@@ -222,32 +222,32 @@ fn wait_quiet(director: &mut Director, before: Held) -> Value {
         open.then(|| format!("connections or messages are left: {stats}"))
     });
     println!("after the load: {:?}", Held::by(director.gateway.id()));
-    let bodies = hold_bodies(&world);
+    // All but the end of some large bodies.
+    let body = Request::post(&format!("/api/message?token={}", world.token()), vec![b'x'; HELD_BYTES]).bytes();
+    let bodies = [(); HELD].map(|()| {
+        let mut client = Client::connect_to(&world.unix);
+        client.send(&body[..body.len() - 1]);
+        client
+    });
     // Whatever was published before arrives before it. The bus thread looks at the memory when it has a message.
     let connection = world.account().open_connection();
     let last = post(&world, connection);
     world.account().set(last, Outcome::Accepted);
     wait_until(&world, || (!world.account().has_arrived(last)).then(|| "the last message does not arrive".to_owned()));
     drop(bodies);
-    wait_until(&world, || excess(&director.gateway, before));
+    wait_until(&world, || {
+        let after = Held::by(director.gateway.id());
+        let more = after.descriptors > before.descriptors
+            || after.tasks > before.tasks
+            || after.resident_kib > before.resident_kib + REMAINING_KIB;
+        more.then(|| format!("the gateway holds {after:?} after the load, and held {before:?} before"))
+    });
     println!("before it: {before:?}, at last: {:?}", Held::by(director.gateway.id()));
     let ticks = cpu_ticks_within(Duration::from_secs(2), director.gateway.id(), "without load");
     if ticks > IDLE_TICKS {
         world.fail(&format!("{ticks} clock ticks in two seconds without load"));
     }
     director.gateway.stats()
-}
-
-/// Sends all but the end of some large bodies.
-fn hold_bodies(world: &World) -> Vec<Client<UnixStream>> {
-    let target = format!("/api/message?token={}", world.token());
-    let bytes = Request::post(&target, vec![b'x'; HELD_BYTES]).bytes();
-    let begin = |_| {
-        let mut client = Client::connect_to(&world.unix);
-        client.send(&bytes[..bytes.len() - 1]);
-        client
-    };
-    (0..HELD).map(begin).collect()
 }
 
 /// Waits until nothing is wrong any more. It is a failure if that takes too long.
@@ -259,13 +259,4 @@ fn wait_until(world: &World, mut wrong: impl FnMut() -> Option<String>) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// Returns what the gateway holds after the load, if that is more than before.
-fn excess(gateway: &Gateway, before: Held) -> Option<String> {
-    let after = Held::by(gateway.id());
-    let more = after.descriptors > before.descriptors
-        || after.tasks > before.tasks
-        || after.resident_kib > before.resident_kib + REMAINING_KIB;
-    more.then(|| format!("the gateway holds {after:?} after the load, and held {before:?} before"))
 }

@@ -60,14 +60,19 @@ pub(crate) fn begin(process: u32, duration: Duration) -> Task<Vec<Sample>> {
 
 /// Returns what grew more than it may between the second quarter of the load and its last.
 pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
-    let quarter = |nth: usize| &samples[samples.len() * nth / 4..samples.len() * (nth + 1) / 4];
-    let (second, last) = (quarter(1), quarter(3));
-    let (before, after) = (median(second, |it| it.held.resident_kib), median(last, |it| it.held.resident_kib));
+    let medians = |value: fn(&Sample) -> u64| {
+        [1, 3].map(|nth| {
+            let quarter = &samples[samples.len() * nth / 4..samples.len() * (nth + 1) / 4];
+            let mut values: Vec<_> = quarter.iter().map(value).collect();
+            values.sort_unstable();
+            values.get(values.len() / 2).copied().unwrap_or_default()
+        })
+    };
+    let [before, after] = medians(|it| it.held.resident_kib);
     // A client may be connected before the gateway accepts.
-    let unexplained = |it: &Sample| it.held.descriptors.saturating_sub(it.clients);
-    let (kept, kept_last) = (median(second, unexplained), median(last, unexplained));
+    let [kept, kept_last] = medians(|it| it.held.descriptors.saturating_sub(it.clients));
+    let [tasks, tasks_last] = medians(|it| it.held.tasks);
     let most = samples.iter().map(|it| it.clients).max().unwrap_or_default();
-    let (tasks, tasks_last) = (median(second, |it| it.held.tasks), median(last, |it| it.held.tasks));
     println!(
         "at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB, {kept} to {kept_last} descriptors beyond the \
          clients', {tasks} to {tasks_last} tasks"
@@ -79,10 +84,4 @@ pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
     ];
     let grown = grown.into_iter().filter(|(grown, _)| *grown);
     grown.map(|(_, what)| format!("{what}: they grew from the second quarter to the last")).collect()
-}
-
-fn median<T: Copy + Default + Ord>(samples: &[Sample], value: impl Fn(&Sample) -> T) -> T {
-    let mut values: Vec<T> = samples.iter().map(value).collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

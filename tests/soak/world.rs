@@ -79,7 +79,8 @@ pub(crate) struct World {
     pub(crate) changes: Changes,
     tls: Mutex<Option<Arc<ClientConfig>>>,
     account: Mutex<Account>,
-    over: watch::Sender<bool>,
+    /// Set at the end of the load: clients finish what they do and begin nothing new.
+    pub(crate) over: watch::Sender<bool>,
 }
 
 impl World {
@@ -97,16 +98,12 @@ impl World {
     }
 
     /// Returns the number of the token that is in force: each change brings the next one.
-    fn token_number(&self) -> u32 {
+    pub(crate) fn token_number(&self) -> u32 {
         self.changes.now().0[Change::Token as usize]
     }
 
     pub(crate) fn token(&self) -> String {
         nth_token(self.token_number())
-    }
-
-    pub(crate) fn next_token(&self) -> String {
-        nth_token(self.token_number() + 1)
     }
 
     /// Returns what a client sends on this connection, and enters it into the account. The client may know a token alone
@@ -140,11 +137,6 @@ impl World {
         self.tls.lock().expect("no thread panics while it holds this").clone()
     }
 
-    /// Ends the load: clients finish what they do and begin nothing new.
-    pub(crate) fn end(&self) {
-        self.over.send_replace(true);
-    }
-
     pub(crate) fn is_over(&self) -> bool {
         *self.over.borrow()
     }
@@ -156,6 +148,6 @@ impl World {
     }
 }
 
-fn nth_token(number: u32) -> String {
+pub(crate) fn nth_token(number: u32) -> String {
     token(&format!("soak-{number}"))
 }

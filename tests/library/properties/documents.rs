@@ -142,10 +142,9 @@ pub(crate) fn msgpack(frame: &[u8]) {
 }
 
 fn is_envelope(body: &[u8], value: &Value) -> bool {
-    let topic = value["topic"]
-        .as_str()
-        .is_some_and(|topic| !topic.is_empty() && topic.len() <= MAX_TOPIC_BYTES && !topic.contains(char::is_control));
-    topic && value["payload"].is_object() && serde_json::from_slice::<Members>(body).is_ok()
+    let topic = value["topic"].as_str().unwrap_or_default();
+    let is_topic = (1..=MAX_TOPIC_BYTES).contains(&topic.len()) && !topic.contains(char::is_control);
+    is_topic && value["payload"].is_object() && serde_json::from_slice::<Members>(body).is_ok()
 }
 
 /// The members of an envelope, of which each must be given once. A [`Value`] has the last of several.
@@ -178,27 +177,23 @@ pub(crate) fn settings(file: &[u8]) {
         Access::Disabled(DisabledReason::NotOpen { has_token, .. }) => (false, has_token),
         Access::Disabled(_) => (true, false),
     };
-    if let Ok(switched) = switch(file, true) {
-        assert_eq!(switched.is_none(), is_open && has_token);
-        let on = switched.unwrap_or_else(|| file.to_vec());
-        assert!(is_edited(file, &on, (!is_open).then_some("True"), !has_token));
-        let Ok(Access::Open(token)) = settings::parse(&on) else { panic!("it is not open") };
-        assert_eq!(token.matches(NEW_TOKEN.as_bytes()), !has_token);
-        if let Ok(off) = switch(&on, false) {
-            let off = off.unwrap();
-            assert!(is_edited(&on, &off, Some("False"), false));
-            // Where the name was bound in another way, each of the two writes an assignment to it alone.
-            assert!(is_open || switch(&off, true) == Ok(Some(on)));
+    for (opens, value) in [(true, "True"), (false, "False")] {
+        let Ok(switched) = switch(file, opens) else { continue };
+        let adds_token = opens && !has_token;
+        assert_eq!(switched.is_some(), is_open != opens || adds_token);
+        let after = switched.unwrap_or_else(|| file.to_vec());
+        assert!(is_edited(file, &after, (is_open != opens).then_some(value), adds_token));
+        match settings::parse(&after) {
+            Ok(Access::Open(token)) => assert!(opens && token.matches(NEW_TOKEN.as_bytes()) == adds_token),
+            Ok(Access::Disabled(DisabledReason::NotOpen { has_token: now, .. })) => assert!(!opens && now == has_token),
+            other => panic!("{other:?}"),
         }
-    }
-    if let Ok(switched) = switch(file, false) {
-        assert_eq!(switched.is_some(), is_open);
-        let off = switched.unwrap_or_else(|| file.to_vec());
-        assert!(is_edited(file, &off, is_open.then_some("False"), false));
-        let Ok(Access::Disabled(DisabledReason::NotOpen { has_token: now, .. })) = settings::parse(&off) else {
-            panic!("it is open")
-        };
-        assert_eq!(now, has_token);
+        if opens && let Ok(off) = switch(&after, false) {
+            let off = off.unwrap();
+            assert!(is_edited(&after, &off, Some("False"), false));
+            // Where the name was bound in another way, each of the two writes an assignment to it alone.
+            assert!(is_open || switch(&off, true) == Ok(Some(after)));
+        }
     }
 }
 
@@ -283,14 +278,15 @@ fn strict(body: &[u8], known: &Result<Message<'_>, Fault>) {
 
 /// Compares the translation of a message of the table with that of a plain reader.
 fn is_translation(sent: &Published, translated: &Published, vocabulary: Vocabulary) {
-    let Some(topic) = target(sent, vocabulary) else {
-        return assert_eq!(sent, translated);
-    };
-    assert_eq!(translated.topic, topic);
+    let is_newer = vocabulary == Vocabulary::Newer;
+    let row = Topic::of(&sent.topic).filter(|row| row.target(is_newer).is_some());
+    let Some(row) = row else { return assert_eq!(sent, translated) };
+    assert_eq!(row.target(is_newer), Some(translated.topic.as_str()));
     // serde_json refuses numbers that are too large for it.
     let Ok(mut expected) = serde_json::from_slice::<Map<String, Value>>(&sent.payload) else { return };
-    let identifier = identifier(sent, &expected);
-    let wanted = in_vocabulary(identifier, vocabulary);
+    let is_name = |field: &&&str| expected.get(**field).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    let identifier = *row.identifiers.iter().find(is_name).unwrap();
+    let wanted = field_in(identifier, is_newer);
     if expected.contains_key(wanted) {
         return assert_eq!(sent.payload, translated.payload);
     }
@@ -327,21 +323,6 @@ fn comes_back(translated: &Published) {
             is_translation(translated, &published(&again), vocabulary);
         }
     }
-}
-
-/// Returns the topic that a message of the table is to have in this vocabulary; none if it passes as it is.
-fn target(sent: &Published, vocabulary: Vocabulary) -> Option<&'static str> {
-    Topic::of(&sent.topic)?.target(vocabulary == Vocabulary::Newer)
-}
-
-/// Returns the field that names the sender or the target of a message of the table.
-fn identifier(sent: &Published, payload: &Map<String, Value>) -> &'static str {
-    let is_name = |field: &&&str| payload.get(**field).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-    Topic::of(&sent.topic).unwrap().identifiers.iter().find(is_name).unwrap()
-}
-
-fn in_vocabulary(field: &str, vocabulary: Vocabulary) -> &str {
-    field_in(field, vocabulary == Vocabulary::Newer)
 }
 
 /// Returns what is published of a message. In MessagePack it is the same value as in JSON, or refused for its numbers.
