@@ -26,7 +26,7 @@ const EVENTS: usize = 256;
 pub(crate) struct Load {
     connections: Vec<LoadConnection>,
     /// The clients, where a request that was answered ends its connection.
-    clients: Option<Clients>,
+    clients: Vec<Client>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
@@ -42,14 +42,20 @@ pub(crate) struct Outcome {
 
 impl Load {
     pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Self {
-        Self::of((0..count).map(|_| LoadConnection::open(address, tls)).collect(), None)
+        Self::of((0..count).map(|_| LoadConnection::open(address, tls)).collect(), Vec::new())
     }
 
-    /// Takes these connections, each the first one of its client if there are clients.
-    pub(crate) fn of(connections: Vec<LoadConnection>, clients: Option<Clients>) -> Self {
+    /// Connects clients for which an answer ends the connection. In TLS, each resumes the session of its last connection if
+    /// `resumes` is set.
+    pub(crate) fn of_clients(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: u32, resumes: bool) -> Self {
+        let clients: Vec<_> = (0..count).map(|index| Client::new(address, tls, index, resumes)).collect();
+        Self::of(clients.iter().map(Client::connect).collect(), clients)
+    }
+
+    fn of(connections: Vec<LoadConnection>, clients: Vec<Client>) -> Self {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         for (index, connection) in connections.iter().enumerate() {
-            register(&epoll, index, connection, clients.is_some());
+            register(&epoll, index, connection, !clients.is_empty());
         }
         let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
         Self { connections, clients, epoll, events, buffer, answers: Answers::default() }
@@ -96,8 +102,8 @@ impl Load {
                 if let Some(from) = stamps_from {
                     delays_ns.push(since_ns(from) - sent_ns[index]);
                 }
-                if let Some(clients) = &mut self.clients {
-                    clients.reconnect(index, connection);
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.reconnect(connection);
                     register(&self.epoll, index, connection, true);
                 }
                 match over {
@@ -172,17 +178,17 @@ fn register(epoll: &OwnedFd, index: usize, connection: &LoadConnection, is_singl
 /// How long a server may take to accept a connection, and for each step of the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that are read at once, into a buffer that all connections share.
-pub(crate) const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
-pub(crate) struct LoadConnection {
+struct LoadConnection {
     connection: Connection,
-    pub(crate) unanswered: usize,
+    unanswered: usize,
 }
 
 impl LoadConnection {
     /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection,
     /// because otherwise many ports would be in TIME_WAIT.
-    pub(crate) fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Self {
+    fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Self {
         let mut this = Self::begin(address, None, tls);
         this.socket().set_linger(Some(Duration::ZERO)).unwrap();
         this.flush();
@@ -198,7 +204,7 @@ impl LoadConnection {
 
     /// Connects, from the address `source` if it is given. If a configuration of TLS is given, the handshake begins
     /// with the first request.
-    pub(crate) fn begin(address: &SockAddr, source: Option<Ipv4Addr>, tls: Option<&Arc<ClientConfig>>) -> Self {
+    fn begin(address: &SockAddr, source: Option<Ipv4Addr>, tls: Option<&Arc<ClientConfig>>) -> Self {
         let socket = Socket::new(address.domain(), Type::STREAM, None).unwrap();
         if let Some(source) = source {
             socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -210,31 +216,22 @@ impl LoadConnection {
         Self { connection: Connection::over(socket, tls).unwrap(), unanswered: 0 }
     }
 
-    pub(crate) fn socket(&self) -> &Socket {
+    fn socket(&self) -> &Socket {
         self.connection.socket()
     }
 
-    /// Ends the connection as most clients do, and without a reset.
-    pub(crate) fn close(mut self) {
-        self.connection.close().expect("the server takes the end");
-    }
-
-    pub(crate) fn handshake_kind(&mut self) -> Option<HandshakeKind> {
-        self.connection.session()?.handshake_kind()
-    }
-
     /// Sends a pipeline of requests, as far as the socket takes them now.
-    pub(crate) fn send(&mut self, requests: &[u8], pipelined: usize) {
+    fn send(&mut self, requests: &[u8], pipelined: usize) {
         self.unanswered += pipelined;
         self.connection.send(requests).expect("the server takes requests");
     }
 
-    pub(crate) fn flush(&mut self) {
+    fn flush(&mut self) {
         self.connection.flush().expect("the server takes requests");
     }
 
     /// Reads all bytes that have come. Returns the number of answers that are complete now.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8], answers: &mut Answers) -> usize {
+    fn receive(&mut self, buffer: &mut [u8], answers: &mut Answers) -> usize {
         loop {
             match self.connection.receive(buffer) {
                 Ok(0) => panic!("the server closed a connection"),
@@ -256,57 +253,42 @@ impl LoadConnection {
 /// The address of the first client. The others have those that follow: all of 127.0.0.0/8 is loopback.
 const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
-/// Clients of one server. Each has one connection at a time.
-pub(crate) struct Clients {
-    address: SockAddr,
-    clients: Vec<Client>,
-    /// The handshake of every connection but the first of each client.
-    handshake: Option<HandshakeKind>,
-}
-
+/// A client that opens a connection for each request.
 struct Client {
+    address: SockAddr,
     /// The loopback address from which this client alone connects. A port stays in TIME_WAIT for a minute after its
     /// connection, so one address runs out of ports within seconds.
     source: Ipv4Addr,
     tls: Option<Arc<ClientConfig>>,
+    resumes: bool,
     /// Whether a connection has ended, so that there is a session to resume.
     has_session: bool,
 }
 
-impl Clients {
-    /// Creates this number of clients. In TLS, each resumes the session of its last connection if `resumed` is set.
-    pub(crate) fn new(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: u32, resumed: bool) -> Self {
-        let client = |index| {
-            let tls = tls.map(|config| {
-                let mut config = ClientConfig::clone(config);
-                // rustls keeps as many tickets for one server.
-                config.resumption = if resumed { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
-                Arc::new(config)
-            });
-            Client { source: Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + index), tls, has_session: false }
-        };
-        let handshake = if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full };
-        Self { address: address.clone(), clients: (0..count).map(client).collect(), handshake: tls.map(|_| handshake) }
-    }
-
-    pub(crate) fn connect(&self) -> Vec<LoadConnection> {
-        self.clients.iter().map(|client| client.connect(&self.address)).collect()
-    }
-
-    /// Closes the connection of a client, whose request was answered, and opens its next one.
-    pub(crate) fn reconnect(&mut self, index: usize, connection: &mut LoadConnection) {
-        let client = &mut self.clients[index];
-        let wanted = if client.has_session { self.handshake } else { self.handshake.map(|_| HandshakeKind::Full) };
-        assert_eq!(connection.handshake_kind(), wanted, "the handshake");
-        client.has_session = true;
-        let next = client.connect(&self.address);
-        std::mem::replace(connection, next).close();
-    }
-}
-
 impl Client {
-    fn connect(&self, address: &SockAddr) -> LoadConnection {
-        LoadConnection::begin(address, Some(self.source), self.tls.as_ref())
+    fn new(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, index: u32, resumes: bool) -> Self {
+        let tls = tls.map(|config| {
+            let mut config = ClientConfig::clone(config);
+            // rustls keeps as many tickets for one server.
+            config.resumption = if resumes { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
+            Arc::new(config)
+        });
+        let source = Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + index);
+        Self { address: address.clone(), source, tls, resumes, has_session: false }
+    }
+
+    fn connect(&self) -> LoadConnection {
+        LoadConnection::begin(&self.address, Some(self.source), self.tls.as_ref())
+    }
+
+    /// Closes the connection, whose request was answered, as most clients do, and opens the next one.
+    fn reconnect(&mut self, connection: &mut LoadConnection) {
+        let kind = if self.resumes && self.has_session { HandshakeKind::Resumed } else { HandshakeKind::Full };
+        let handshake = connection.connection.session().map(|session| session.handshake_kind());
+        assert_eq!(handshake, self.tls.as_ref().map(|_| Some(kind)), "the handshake");
+        self.has_session = true;
+        let mut last = std::mem::replace(connection, self.connect());
+        last.connection.close().expect("the server takes the end");
     }
 }
 

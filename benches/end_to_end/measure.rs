@@ -12,7 +12,7 @@ use rustls::{ALL_VERSIONS, ClientConfig};
 use serde::Deserialize;
 
 use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
-use crate::load::{Clients, Load, Outcome, Request, topic};
+use crate::load::{Load, Outcome, Request, topic};
 use crate::servers::{Cores, Cpu, Programs, Server, ServerProcess, Via};
 use crate::support::net::dead_endpoint;
 use crate::support::tls::trusting;
@@ -204,8 +204,7 @@ impl Bench {
             }
             Scenario::ConnectionEach { clients, resumed } => {
                 let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
-                let clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed);
-                let mut load = Load::of(clients.connect(), Some(clients));
+                let mut load = Load::of_clients(&server.process.address, server.tls.as_ref(), clients, resumed);
                 self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| {}));
                 let load = || load.closed_loop(&mut request, self.duration, None, |_| {});
                 let (outcome, cpu) = self.run(server, load);

@@ -11,8 +11,8 @@ use adapter_gateway::bus::Waker;
 use adapter_gateway::sys::watch::Watch;
 use tempfile::TempDir;
 
-use crate::support::Task;
 use crate::support::usage::voluntary_switches;
+use crate::support::{Task, side_by_side};
 
 /// How long a test waits for a report: far longer than a report takes, also on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_secs(10);
@@ -33,16 +33,6 @@ fn watch(path: &Path) -> Watch {
     let mut watch = Watch::new([path.to_owned()], Duration::MAX);
     watch.renew(|_path| {});
     watch
-}
-
-/// Returns how often one change is reported. More than once is correct where a busy machine splits the burst.
-fn count_reports(watch: &mut Watch) -> usize {
-    let mut reports = 0;
-    while is_reported(watch, if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }) {
-        reports += 1;
-        assert!(reports < 10, "the reports do not end");
-    }
-    reports
 }
 
 /// A temporary directory. Its path has no symbolic links but those that a test makes.
@@ -68,109 +58,78 @@ fn watching(before: &str, watched: &str, test: impl FnOnce(&Place, Watch)) {
     test(&place, watch(&place.root.join(watched)));
 }
 
-/// Asserts that each of the first steps, which are commands of a shell, is reported and that its reports end before the
-/// next step; and that the other steps are not reported.
-fn assert_reports(before: &str, watched: &str, reported: &[&str], unreported: &[&str]) {
-    watching(before, watched, |place, mut watch| {
-        assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "a report before the first step");
-        for (number, step) in reported.iter().enumerate() {
-            place.run(step);
-            assert!(count_reports(&mut watch) > 0, "step {number}: {step}");
-        }
-        for step in unreported {
-            place.run(step);
-            assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{step}");
-        }
-    });
-}
-
 const NAME: &str = "user_settings.py";
 const FILE: &str = "echo 'X = 0' > user_settings.py";
 const REPLACE: &str = "echo 'X = 1' > new; mv new user_settings.py";
+const DEEP: &str = "a/b/c/user_settings.py";
+const DEEP_FILE: &str = "mkdir -p a/b/c; echo 'X = 0' > a/b/c/user_settings.py";
+const DEEP_WRITE: &str = "echo 'X = 2' > a/b/c/user_settings.py";
 
+/// Each row has what is done before, the file that is watched, and steps, which are commands of a shell: those that are
+/// reported, of which each has its own reports, and then those that are not.
 #[test]
-fn each_change_of_a_file_is_reported() {
+fn each_change_is_reported_and_nothing_else() {
     let in_place = "printf 'X = 2\\n' 1<> user_settings.py";
     let written = "echo 'X = 3' > user_settings.py";
     // Vim writes a file this way, with a backup.
     let edited = "mv user_settings.py backup~; echo 'X = 4' > user_settings.py; rm backup~";
     let [removed, moved_away] = ["rm user_settings.py", "mv user_settings.py away.py"];
     let burst = format!("for _ in $(seq 100); do {REPLACE}; done");
-    for steps in [
-        &[in_place, written, in_place][..],
-        &[REPLACE, written, REPLACE, edited],
-        &[removed, FILE, moved_away, FILE],
-        &["chmod 600 user_settings.py"],
-        &[&burst],
-    ] {
-        assert_reports(FILE, NAME, steps, &[]);
-    }
-}
-
-const DEEP_FILE: &str = "mkdir -p a/b/c; echo 'X = 0' > a/b/c/user_settings.py";
-const DEEP_WRITE: &str = "echo 'X = 2' > a/b/c/user_settings.py";
-
-#[test]
-fn directories_that_come_later_or_again_are_followed() {
-    let in_one_burst = format!("rm -r a; {DEEP_FILE}");
-    for (before, steps) in [
-        ("", &["mkdir a", "mkdir -p a/b/c", "echo 'X = 1' > a/b/c/user_settings.py", DEEP_WRITE][..]),
-        ("", &[DEEP_FILE, DEEP_WRITE]),
-        (DEEP_FILE, &["rm -r a", DEEP_FILE, DEEP_WRITE, "rm -r a", DEEP_FILE, DEEP_WRITE]),
-        (DEEP_FILE, &[&in_one_burst, DEEP_WRITE]),
-        (DEEP_FILE, &["mv a z", "mv z a", DEEP_WRITE]),
-    ] {
-        assert_reports(before, "a/b/c/user_settings.py", steps, &[]);
-    }
-}
-
-#[test]
-fn a_link_and_its_target_are_followed_and_a_former_target_is_not() {
-    let link = "mkdir dotfiles elsewhere; echo > dotfiles/settings.py; echo > elsewhere/settings.py
-        ln -s dotfiles/settings.py user_settings.py";
-    let write = "echo 'X = 1' > dotfiles/settings.py";
-    let rename_over = "echo 'X = 1' > dotfiles/new; mv dotfiles/new dotfiles/settings.py";
-    let relink = "ln -s \"$PWD/elsewhere/settings.py\" new; mv new user_settings.py";
-    let [write_other, remove_other] = ["echo 'X = 2' > elsewhere/settings.py", "rm elsewhere/settings.py"];
-    let steps = [write, rename_over, write, relink, write_other, remove_other, REPLACE];
-    assert_reports(link, NAME, &steps, &[write, write_other]);
-}
-
-#[test]
-fn a_dangling_link_a_linked_directory_and_a_loop_of_links_are_followed() {
-    let dangling = "ln -s later/on/settings.py user_settings.py";
-    let create = "mkdir -p later/on; echo 'X = 0' > later/on/settings.py";
-    assert_reports(dangling, NAME, &[create, "rm later/on/settings.py"], &[]);
-
-    let linked_directory = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
-    let relink = "rm adapter; ln -s old/../new adapter";
-    let write_new = "echo 'X = 1' > new/other; mv new/other new/user_settings.py";
-    let steps = ["echo 'X = 1' > old/user_settings.py", relink, write_new];
-    assert_reports(linked_directory, "adapter/user_settings.py", &steps, &[]);
-
-    let in_a_loop = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
-    assert_reports(in_a_loop, NAME, &[REPLACE], &[]);
-}
-
-#[test]
-fn reading_and_other_files_are_not_reported() {
     let reading = "cat user_settings.py > /dev/null; ls > /dev/null";
     let others = "echo > gateway-cert.pem; echo > new; mv new gateway-cert.pem; rm gateway-cert.pem
         mkdir __pycache__; echo > user_settings.py.swp";
-    assert_reports(FILE, NAME, &[], &[reading, others]);
-}
-
-/// No time comes at which the watch looks by itself, so the kernel has told of it. In another folder, only what the file
-/// is tells of the write, and not its name.
-#[test]
-fn a_file_that_is_written_under_another_of_its_names_is_reported() {
+    let in_one_burst = format!("rm -r a; {DEEP_FILE}");
+    let link = "mkdir dotfiles elsewhere; echo > dotfiles/settings.py; echo > elsewhere/settings.py
+        ln -s dotfiles/settings.py user_settings.py";
+    let write_target = "echo 'X = 1' > dotfiles/settings.py";
+    let rename_over = "echo 'X = 1' > dotfiles/new; mv dotfiles/new dotfiles/settings.py";
+    let relink = "ln -s \"$PWD/elsewhere/settings.py\" new; mv new user_settings.py";
+    let [write_other, remove_other] = ["echo 'X = 2' > elsewhere/settings.py", "rm elsewhere/settings.py"];
+    let create_target = "mkdir -p later/on; echo 'X = 0' > later/on/settings.py";
+    let folders = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
+    let write_old = "echo 'X = 1' > old/user_settings.py";
+    let relink_folder = "rm adapter; ln -s old/../new adapter";
+    let write_new = "echo 'X = 1' > new/other; mv new/other new/user_settings.py";
+    let in_a_loop = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
+    // In another folder, only what the file is tells of the write, and not its name.
     let linked = format!("mkdir other; {FILE}; ln user_settings.py other/name");
-    assert_reports(
-        &linked,
-        NAME,
-        &["echo 'X = 1' > other/name", "printf 'X' 1<> other/name", REPLACE],
-        &["echo 'X = 2' > other/name"],
-    );
+    let by_other_name = ["echo 'X = 1' > other/name", "printf 'X' 1<> other/name", REPLACE];
+    let to_target = [write_target, rename_over, write_target, relink, write_other, remove_other, REPLACE];
+    let rows: [(_, _, &[&str], &[&str]); 16] = [
+        (FILE, NAME, &[in_place, written, in_place], &[]),
+        (FILE, NAME, &[REPLACE, written, REPLACE, edited], &[]),
+        (FILE, NAME, &[removed, FILE, moved_away, FILE], &[]),
+        (FILE, NAME, &["chmod 600 user_settings.py"], &[]),
+        (FILE, NAME, &[&burst], &[]),
+        (FILE, NAME, &[], &[reading, others]),
+        ("", DEEP, &["mkdir a", "mkdir -p a/b/c", "echo 'X = 1' > a/b/c/user_settings.py", DEEP_WRITE], &[]),
+        ("", DEEP, &[DEEP_FILE, DEEP_WRITE], &[]),
+        (DEEP_FILE, DEEP, &["rm -r a", DEEP_FILE, DEEP_WRITE, "rm -r a", DEEP_FILE, DEEP_WRITE], &[]),
+        (DEEP_FILE, DEEP, &[&in_one_burst, DEEP_WRITE], &[]),
+        (DEEP_FILE, DEEP, &["mv a z", "mv z a", DEEP_WRITE], &[]),
+        (link, NAME, &to_target, &[write_target, write_other]),
+        ("ln -s later/on/settings.py user_settings.py", NAME, &[create_target, "rm later/on/settings.py"], &[]),
+        (folders, "adapter/user_settings.py", &[write_old, relink_folder, write_new], &[]),
+        (in_a_loop, NAME, &[REPLACE], &[]),
+        (&linked, NAME, &by_other_name, &["echo 'X = 2' > other/name"]),
+    ];
+    side_by_side(rows, |(before, watched, reported, unreported)| {
+        let row = format!("{watched} behind {before:?}");
+        watching(before, watched, |place, mut watch| {
+            assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{row}: a report before the first step");
+            for (number, step) in reported.iter().enumerate() {
+                place.run(step);
+                assert!(is_reported(&mut watch, REPORTED_WITHIN), "{row}: step {number}: {step}");
+                // More than one report is correct where a busy machine splits the burst.
+                let more = (0..10).take_while(|_| is_reported(&mut watch, NOT_REPORTED_FOR)).count();
+                assert!(more < 10, "{row}: the reports of step {number} do not end");
+            }
+            for step in unreported {
+                place.run(step);
+                assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{row}: {step}");
+            }
+        });
+    });
 }
 
 #[test]

@@ -39,11 +39,7 @@ enum Said {
 }
 
 /// All that a peer has said, and how the connection ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Transcript {
-    said: Vec<Said>,
-    end: Result<(), PeerFault>,
-}
+type Transcript = (Vec<Said>, Result<(), PeerFault>);
 
 /// All that a peer sends; and, behind a handshake, the traffic of a publisher and of a subscriber.
 pub(crate) fn zmtp(input: &[u8]) {
@@ -72,12 +68,12 @@ fn long_message(more_bytes: usize) -> Vec<u8> {
 /// not arrive whole in one of them was announced.
 fn agrees(pieces: &[&[u8]], (role, payload_bytes): (SocketRole, u64), expected: &Transcript) {
     let mut session = PeerSession::new(role, payload_bytes);
-    let mut transcript = Transcript { said: Vec::new(), end: Ok(()) };
+    let (mut transcript, mut end) = (Vec::new(), Ok(()));
     // The most that is held of a publisher: a topic, and behind it a payload or a command that stands before the payload.
     let message_bytes = MAX_TOPIC_BYTES + payload_bytes.max(COMMAND_BYTES) as usize;
     let mut announced_bytes = None;
     for piece in pieces {
-        transcript.end = session.receive(piece, &mut |event| {
+        end = session.receive(piece, &mut |event| {
             match &event {
                 PeerEvent::LongMessage(bytes) => {
                     assert!(*bytes > UNRESERVED_BYTES, "{bytes} bytes");
@@ -91,9 +87,9 @@ fn agrees(pieces: &[&[u8]], (role, payload_bytes): (SocketRole, u64), expected: 
                 PeerEvent::Dropped => announced_bytes = None,
                 _ => {}
             }
-            transcript.said.push(said(event));
+            transcript.push(said(event));
         });
-        if transcript.end.is_err() {
+        if end.is_err() {
             break;
         }
         let most = match role {
@@ -102,9 +98,9 @@ fn agrees(pieces: &[&[u8]], (role, payload_bytes): (SocketRole, u64), expected: 
             SocketRole::Publishes => message_bytes,
         };
         assert!(session.unfinished_bytes() <= most, "what is held is bounded");
-        assert_eq!(session.is_ready(), transcript.said.iter().any(|said| matches!(said, Said::Ready(_))));
+        assert_eq!(session.is_ready(), transcript.iter().any(|said| matches!(said, Said::Ready(_))));
     }
-    assert_eq!(transcript, *expected, "{role:?}");
+    assert_eq!((transcript, end), *expected, "{role:?}");
 }
 
 fn said(event: PeerEvent<'_>) -> Said {
@@ -154,7 +150,7 @@ fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, PeerFault> {
 fn read_plainly(input: &[u8], (role, payload_bytes): (SocketRole, u64)) -> Transcript {
     let mut said = Vec::new();
     let end = read_stream(input, role, payload_bytes, &mut said);
-    Transcript { said, end }
+    (said, end)
 }
 
 fn read_stream(input: &[u8], role: SocketRole, payload_bytes: u64, said: &mut Vec<Said>) -> Result<(), PeerFault> {
