@@ -16,7 +16,7 @@ pub(crate) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Subscriber {
     state: Arc<Received>,
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// How often each message arrives: once by each connection.
     pub(crate) copies: u64,
     _receiving: Task<()>,
@@ -73,10 +73,6 @@ impl Subscriber {
             Err(error) => panic!("cannot receive: {error}"),
         });
         Self { state, endpoint, copies, _receiving: receiving }
-    }
-
-    pub(crate) fn endpoint(&self) -> &str {
-        &self.endpoint
     }
 
     /// Returns how many messages have arrived, with all their copies.

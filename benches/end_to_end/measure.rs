@@ -134,7 +134,7 @@ impl Bench {
             Via::Hub => (1, 0),
             Via::Tcp | Via::Tls | Via::Unix => (0, 0),
         };
-        let hub = if subscribers == 0 { self.subscriber.endpoint() } else { &free };
+        let hub = if subscribers == 0 { &self.subscriber.endpoint } else { &free };
         let command = self.programs.command(server, via, hub, &publishers);
         let process = ServerProcess::start(command, self.cores, both_cores, server.is_gateway());
         let tls = (via == Via::Tls).then(|| {
@@ -170,25 +170,25 @@ impl Bench {
     }
 
     pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Figures {
+        let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
         match scenario {
             Scenario::Closed { connections, pipelined, body_bytes } => {
-                let mut request = Request::new(&server.topic, body_bytes, pipelined);
+                request = Request::new(&server.topic, body_bytes, pipelined);
                 let mut connected = self.warm(server, connections, &mut request);
                 let pace = self.pace(server, body_bytes);
                 let load = || connected.closed_loop(&mut request, self.duration, None, pace);
-                let (outcome, cpu) = self.run(server, load);
-                let mut figures = rates(&outcome, cpu);
+                let ran = self.run(server, load);
+                let (mut figures, (outcome, cpu)) = (rates(&ran), &ran);
                 if body_bytes > SMALL_BYTES {
                     let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
                     figures.push((Metric::CpuPerMegabyte, cpu.all.as_secs_f64() * 1e3 / megabytes));
                 }
                 if server.own_subscriber.is_some() {
-                    figures.push(bus_per_message(&outcome, cpu));
+                    figures.push(bus_per_message(&ran));
                 }
                 figures
             }
             Scenario::OneByOne => {
-                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request);
                 let (subscriber, before) = (self.subscriber_of(server), self.subscriber_of(server).received());
                 // A pause would let the core of the server sleep.
@@ -198,25 +198,21 @@ impl Bench {
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {
-                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let mut connected = self.warm(server, CONNECTIONS, &mut request);
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
-                let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
                 let mut load = Load::of_clients(&server.process.address, server.tls.as_ref(), clients, resumed);
-                self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| {}));
-                let load = || load.closed_loop(&mut request, self.duration, None, |_| {});
-                let (outcome, cpu) = self.run(server, load);
-                rates(&outcome, cpu)
+                let mut run = |time| self.run(server, || load.closed_loop(&mut request, time, None, |_| {}));
+                run(WARM_UP);
+                rates(&run(self.duration))
             }
             Scenario::Publish { publishers } => {
                 let publishers = Publishers::connect(&server.publishers, publishers, &server.topic);
                 self.await_subscriptions(server, publishers.count(), || publishers.send());
                 let run = |duration| self.run(server, || publishers.run(duration, self.pace(server, SMALL_BYTES)));
                 run(WARM_UP);
-                let (outcome, cpu) = run(self.duration);
-                vec![bus_per_message(&outcome, cpu)]
+                vec![bus_per_message(&run(self.duration))]
             }
             Scenario::SendCommand => {
                 let mut input = self.programs.lines(SEND_LINES);
@@ -230,10 +226,17 @@ impl Bench {
                     assert!(status.success(), "a line was not accepted");
                     Outcome { requests: SEND_LINES, elapsed, delays_ns: Vec::new() }
                 };
-                let (outcome, cpu) = self.run(server, send);
-                rates(&outcome, cpu)
+                rates(&self.run(server, send))
             }
-            Scenario::Idle { connections } => self.idle(server, connections),
+            Scenario::Idle { connections } => {
+                // What the first connection allocates for all does not count.
+                drop(self.warm(server, 1, &mut request));
+                let before = server.process.rss_bytes();
+                let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
+                self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
+                let grown = server.process.rss_bytes().saturating_sub(before);
+                vec![(Metric::IdleBytes, grown as f64 / connections as f64)]
+            }
             Scenario::Start => vec![
                 (Metric::Start, server.process.start.as_secs_f64() * 1e3),
                 (Metric::Rss, server.process.rss_bytes() as f64 / 1e6),
@@ -285,38 +288,27 @@ impl Bench {
 
     fn timed(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> Figures {
         self.subscriber_of(server).begin_timing();
-        let (mut outcome, cpu) = self.run(server, load);
+        let mut ran = self.run(server, load);
         let mut publish_ns = self.subscriber_of(server).end_timing();
         let mut figures = vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
             (Metric::PublishP99, percentile_us(&mut publish_ns, 99.0)),
-            (Metric::HttpP50, percentile_us(&mut outcome.delays_ns, 50.0)),
-            (Metric::HttpP99, percentile_us(&mut outcome.delays_ns, 99.0)),
+            (Metric::HttpP50, percentile_us(&mut ran.0.delays_ns, 50.0)),
+            (Metric::HttpP99, percentile_us(&mut ran.0.delays_ns, 99.0)),
         ];
-        figures.extend(rates(&outcome, cpu));
+        figures.extend(rates(&ran));
         figures
-    }
-
-    fn idle(&self, server: &RunningServer, connections: usize) -> Figures {
-        let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
-        // What the first connection allocates for all does not count.
-        drop(self.warm(server, 1, &mut request));
-        let before = server.process.rss_bytes();
-        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
-        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
-        let grown = server.process.rss_bytes().saturating_sub(before);
-        vec![(Metric::IdleBytes, grown as f64 / connections as f64)]
     }
 }
 
-fn rates(outcome: &Outcome, cpu: Cpu) -> Figures {
+fn rates((outcome, cpu): &(Outcome, Cpu)) -> Figures {
     vec![
         (Metric::CpuPerRequest, cpu.all.as_secs_f64() * 1e6 / outcome.requests as f64),
         (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
     ]
 }
 
-fn bus_per_message(outcome: &Outcome, cpu: Cpu) -> (Metric, f64) {
+fn bus_per_message((outcome, cpu): &(Outcome, Cpu)) -> (Metric, f64) {
     (Metric::BusPerMessage, cpu.bus.as_secs_f64() * 1e6 / outcome.requests as f64)
 }
 

@@ -99,36 +99,11 @@ pub(crate) enum Via {
     Hub,
 }
 
-/// Which servers are measured.
-pub(crate) enum Selected {
-    All,
-    /// Those whose name contains this.
-    Named(String),
-    /// This build of the gateway and the other one, with `--io uring`.
-    Builds,
-}
-
-impl Selected {
-    fn has(&self, server: Server) -> bool {
-        match self {
-            Self::All => true,
-            Self::Named(part) => server.name().contains(part.as_str()),
-            Self::Builds => matches!(server, Server::Gateway | Server::GatewayOther),
-        }
-    }
-
-    /// Returns whether it has no peer. A part of the gateway's name is no part of a peer's.
-    fn is_gateways_alone(&self) -> bool {
-        match self {
-            Self::All => false,
-            Self::Named(part) => Server::Gateway.name().contains(part.as_str()) && !part.is_empty(),
-            Self::Builds => true,
-        }
-    }
-}
-
 pub(crate) struct Programs {
-    selected: Selected,
+    /// What the name of a server that is measured contains.
+    selected: String,
+    /// Whether only this build of the gateway and the other one are measured, with `--io uring`.
+    builds_alone: bool,
     against: Option<PathBuf>,
     directory: TempDir,
     peers: Option<PathBuf>,
@@ -137,25 +112,25 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Builds the peers, if some may be selected.
-    pub(crate) fn build(selected: Selected, against: Option<PathBuf>) -> Self {
+    pub(crate) fn build(selected: &str, builds_alone: bool, against: Option<PathBuf>) -> Self {
         // Not in /tmp, because a watch of a directory makes the kernel read all its cached names.
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::write(directory.path().join("user_settings.py"), enabled(TOKEN)).unwrap();
-        let (peers, python) = match selected.is_gateways_alone() {
-            true => (None, None),
-            false => (Some(build_peers()), python_of_aiohttp()),
-        };
-        Self { selected, against, directory, peers, python }
+        // A part of the gateway's name is no part of a peer's.
+        let has_peers = !builds_alone && (selected.is_empty() || !Server::Gateway.name().contains(selected));
+        let (peers, python) = if has_peers { (Some(build_peers()), python_of_aiohttp()) } else { (None, None) };
+        Self { selected: selected.to_owned(), builds_alone, against, directory, peers, python }
     }
 
     /// Returns whether a server is selected and can run here.
     pub(crate) fn has(&self, server: Server) -> bool {
-        self.selected.has(server)
-            && match server {
-                Server::Aiohttp => self.python.is_some(),
-                Server::GatewayOther => self.against.is_some(),
-                _ => true,
-            }
+        let can_run = match server {
+            Server::Aiohttp => self.python.is_some(),
+            Server::GatewayOther => self.against.is_some(),
+            _ => true,
+        };
+        let is_build = matches!(server, Server::Gateway | Server::GatewayOther);
+        can_run && server.name().contains(&self.selected) && (is_build || !self.builds_alone)
     }
 
     /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there.

@@ -35,10 +35,6 @@ impl Publisher {
         Self { is_honest, bytes_per_ms: random.within(rates), message_bytes, arrived: 0, read: 0 }
     }
 
-    fn is_drained(&self) -> bool {
-        self.arrived == self.read
-    }
-
     fn arrive(&mut self, time_ms: usize) {
         let most_bytes = (self.read + RECEIVE_BUFFER_BYTES).min(self.message_bytes);
         self.arrived = (self.arrived + self.bytes_per_ms * time_ms).min(most_bytes);
@@ -73,11 +69,6 @@ impl Model {
 
     fn has_waiters(&self) -> bool {
         self.announced.len() > self.holders.len()
-    }
-
-    fn announce(&mut self, publisher: u64, bytes: usize) {
-        self.announced.push((publisher, bytes));
-        self.grant();
     }
 
     fn release(&mut self, publisher: u64) {
@@ -151,14 +142,15 @@ fn run(seed: u64) {
                 model.release(id);
             } else if is_new {
                 reservations.announce(id, publisher.message_bytes);
-                model.announce(id, publisher.message_bytes);
+                model.announced.push((id, publisher.message_bytes));
+                model.grant();
             }
         }
         was_full = is_full;
         if is_full {
             continue;
         }
-        let is_drained = |id: &u64| publishers[id].is_drained();
+        let is_drained = |id: &u64| publishers[id].arrived == publishers[id].read;
         let late = reservations.take_late(|id| is_drained(&id));
         let drained = publishers.keys().copied().filter(is_drained).collect();
         assert_eq!(late, model.late(&drained), "who goes");

@@ -32,7 +32,7 @@ const PAYLOADS: [usize; 10] = [
 ];
 const LARGEST_PAYLOAD: usize = CONTENT_BYTES - 256;
 /// The number of posted messages from which on others would be refused.
-const QUEUE_MESSAGES: u64 = 12;
+const QUEUE_MESSAGES: usize = 12;
 /// For how long the oldest message may wait for a subscriber when others are refused.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -77,10 +77,8 @@ impl World {
         match action % 32 {
             0..2 => self.join(!who.is_multiple_of(4)),
             2 => self.leave((0..PLACES).filter(|place| who >> place & 1 != 0).collect()),
-            3..6 => self.subscribe(place, prefix),
-            6 => self.cancel(place, prefix),
-            7..11 => self.take(Origin::Posted, who, much),
-            11..15 => self.take(Origin::Forwarded, who, much),
+            what @ 3..7 => self.subscribe(place, prefix, what < 6),
+            what @ 7..15 => self.take(if what < 11 { Origin::Posted } else { Origin::Forwarded }, who, much),
             15..23 => self.write(place, action >= 128, much),
             23..25 => self.acknowledge(place, much),
             25 => self.now += Duration::from_millis(10) * u32::from(much),
@@ -104,15 +102,13 @@ impl World {
         places.iter().for_each(|place| self.model.leave(*place));
     }
 
-    fn subscribe(&mut self, place: u8, prefix: &'static [u8]) {
-        if let Some(subscriber) = self.model.subscribers.get_mut(&place) {
+    /// Lets a subscriber subscribe or cancel.
+    fn subscribe(&mut self, place: u8, prefix: &'static [u8], is_wanted: bool) {
+        let Some(subscriber) = self.model.subscribers.get_mut(&place) else { return };
+        if is_wanted {
             subscriber.prefixes.insert(prefix);
             assert!(self.exchange.subscriptions.subscribe(place, prefix));
-        }
-    }
-
-    fn cancel(&mut self, place: u8, prefix: &'static [u8]) {
-        if let Some(subscriber) = self.model.subscribers.get_mut(&place) {
+        } else {
             subscriber.prefixes.remove(prefix);
             self.exchange.subscriptions.cancel(place, prefix);
         }
@@ -132,11 +128,10 @@ impl World {
             true => WireMessage::part_of(topic, content, part),
             false => WireMessage::copy_of(topic, &content[part]),
         };
-        let message = message.expect("there is memory");
         let held_bytes = if is_shared { content.capacity() } else { payload_bytes };
         let weight_bytes = topic.len() + held_bytes + OVERHEAD_BYTES;
         let expected = self.model.take(origin, topic, wire, (weight_bytes, self.now));
-        assert_eq!(self.exchange.take(message, origin, self.now).len(), expected);
+        assert_eq!(self.exchange.take(message.expect("memory"), origin, self.now).len(), expected);
     }
 
     fn write(&mut self, place: u8, rest_only: bool, much: u8) {
@@ -208,7 +203,7 @@ impl World {
 
     /// Disconnects those that hold others up for too long, as the bus does.
     fn end_overdue(&mut self) {
-        let is_queue_full = self.model.waiting_of(Origin::Posted) >= QUEUE_MESSAGES;
+        let is_queue_full = self.model.of(Origin::Posted).count() >= QUEUE_MESSAGES;
         for (origin, holds_up) in [(Origin::Posted, is_queue_full), (Origin::Forwarded, self.exchange.is_full())] {
             if holds_up {
                 let overdue = self.exchange.oldest_waits_for(origin, self.now.saturating_sub(STALL_TIMEOUT)).0;

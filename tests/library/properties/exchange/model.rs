@@ -188,14 +188,14 @@ impl Model {
         self.free();
     }
 
-    pub(super) fn waiting_of(&self, origin: Origin) -> u64 {
-        self.messages.iter().filter(|message| message.origin == origin).count() as u64
+    pub(super) fn of(&self, origin: Origin) -> impl Iterator<Item = &Message> {
+        self.messages.iter().filter(move |message| message.origin == origin)
     }
 
     /// Returns the subscribers that the oldest message of this origin waits for, and whether it waits for a dialled
     /// endpoint, if it does so for longer than `time`.
     pub(super) fn overdue(&self, origin: Origin, time: Duration, now: Duration) -> (Vec<u8>, bool) {
-        match self.messages.iter().find(|message| message.origin == origin) {
+        match self.of(origin).next() {
             Some(oldest) if now - oldest.taken_at > time => {
                 (oldest.wanted.iter().copied().collect(), !oldest.is_handed_over)
             }
@@ -219,14 +219,9 @@ impl Model {
         }
     }
 
-    fn forwarded_bytes(&self) -> usize {
-        let forwarded = self.messages.iter().filter(|message| message.origin == Origin::Forwarded);
-        forwarded.map(|message| message.weight_bytes).sum()
-    }
-
     /// Returns whether publishers must wait. It is asked after each step.
     pub(super) fn are_publishers_held(&mut self) -> bool {
-        let bytes = self.forwarded_bytes();
+        let bytes: usize = self.of(Origin::Forwarded).map(|message| message.weight_bytes).sum();
         self.were_publishers_held =
             bytes >= FORWARDED_BYTES || (self.were_publishers_held && bytes > FORWARDED_BYTES / 2);
         self.were_publishers_held
