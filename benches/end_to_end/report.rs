@@ -51,12 +51,9 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
                 _ => (format!("≤ {:.2}", aim.bound), ratio <= aim.bound),
             };
             let met = if is_met { "yes" } else { "no" };
-            let (workload, server, beside) = (&workload.name, aim.server.name(), aim.beside.name());
-            let _ = writeln!(
-                table,
-                "| {workload} | {server} | {beside} | {} | {ratio:.2} | {range} | {bound} | {met} |",
-                aim.metric
-            );
+            let (work, server, beside, metric) = (&workload.name, aim.server.name(), aim.beside.name(), aim.metric);
+            let row = format!("| {work} | {server} | {beside} | {metric} | {ratio:.2} | {range} | {bound} | {met} |");
+            table += &(row + "\n");
         }
     }
     table
@@ -93,10 +90,8 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
             let _ = writeln!(text, "### {title}\n\n{heads}{table}");
         }
     }
-    let _ = write!(
-        text,
-        "Of {rows} rows, {within} are within {bound:.2}, {slower} are beyond it, and {unclear} are noise."
-    );
+    text +=
+        &format!("Of {rows} rows, {within} are within {bound:.2}, {slower} are beyond it, and {unclear} are noise.");
     (rows > 0).then_some((text, slower > 0))
 }
 
@@ -170,12 +165,10 @@ pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
             let class = if ratio == 1.0 { "own" } else { "peer" };
             let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio.min(LONGEST) * scale);
             let cut = if ratio > LONGEST { "… " } else { "" };
-            let (bar_x, figure_x) = (NAMES_WIDTH, NAMES_WIDTH + length + GAP);
+            let (x, figure_x) = (NAMES_WIDTH, NAMES_WIDTH + length + GAP);
             let _ = writeln!(body, r#"<text x="{}" y="{text_y}" class="name">{name}</text>"#, NAMES_WIDTH - GAP);
-            let _ = writeln!(
-                body,
-                r#"<rect x="{bar_x}" y="{y}" width="{length:.1}" height="{BAR_HEIGHT}" class="{class}"/>"#
-            );
+            let _ =
+                writeln!(body, r#"<rect x="{x}" y="{y}" width="{length:.1}" height="{BAR_HEIGHT}" class="{class}"/>"#);
             let _ = writeln!(body, r#"<text x="{figure_x:.1}" y="{text_y}">{cut}{ratio:.2}</text>"#);
             y += BAR_HEIGHT + GAP;
         }

@@ -32,10 +32,9 @@ fn imports_go_one_way() {
     assert!(arrows.len() > 10, "the list of layers is gone");
     for (from, to) in imports(&sources()) {
         let (upper, lower) = (layer(&from), layer(&to));
-        assert!(
-            upper == lower || upper == "lib" || is_below(lower, upper, &arrows),
-            "src/{from} names {to}: by the table of src/lib.rs, {upper} may not import {lower}; move what it needs below both"
-        );
+        let may_import = upper == lower || upper == "lib" || is_below(lower, upper, &arrows);
+        let rule = format!("by the table of src/lib.rs, {upper} may not import {lower}; move what it needs below both");
+        assert!(may_import, "src/{from} names {to}: {rule}");
     }
 }
 
@@ -111,12 +110,8 @@ fn no_two_types_have_the_same_name() {
         let types = ["struct ", "enum ", "trait ", "type "];
         let Some(rest) = types.iter().find_map(|keyword| item.strip_prefix(keyword)) else { continue };
         let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        assert_eq!(
-            seen.insert(name, &source.file),
-            None,
-            "src/{} has a type of the same name: rename {name}",
-            source.file
-        );
+        let other = seen.insert(name, &source.file);
+        assert_eq!(other, None, "src/{} has a type of the same name: rename {name}", source.file);
     }
 }
 

@@ -189,19 +189,14 @@ impl Account {
         check(accepted == published, format!("{accepted} accepted and {published} published"));
         // Some clients did not read their 200.
         let unread = accepted.checked_sub(count(Outcome::Accepted));
-        check(
-            unread.is_some_and(|unread| (totals.delivered_unknown..=unknown).contains(&unread)),
-            format!("the gateway accepted {accepted}, and {totals:?}"),
-        );
+        let is_known = unread.is_some_and(|unread| (totals.delivered_unknown..=unknown).contains(&unread));
+        check(is_known, format!("the gateway accepted {accepted}, and {totals:?}"));
         // Of those that nobody knows of, some may be lost with a hub too.
         let missing = published.checked_sub(totals.delivered + lost + lost_at_the_start);
         let possible = if totals.ended_hubs > 0 { unknown - totals.delivered_unknown } else { 0 };
-        check(
-            missing.is_some_and(|missing| missing <= possible),
-            format!(
-                "the gateway published {published}, {lost_at_the_start} before its subscriber came, and {totals:?}"
-            ),
-        );
+        let early = format!("{lost_at_the_start} before its subscriber came");
+        let is_explained = missing.is_some_and(|missing| missing <= possible);
+        check(is_explained, format!("the gateway published {published}, {early}, and {totals:?}"));
         if let Some(unsubscribed) = stats["unsubscribed"].as_u64() {
             check(unsubscribed == lost_at_the_start, format!("{unsubscribed} unsubscribed, not {lost_at_the_start}"));
         }
@@ -216,10 +211,8 @@ impl Account {
         println!("{} messages on {} connections, by {hubs} hubs", self.messages(), self.connections);
         println!("answers read: {:?}, those with 503: {:?}", self.answers, self.unavailable);
         println!("outcomes: {:?}", totals.outcomes);
-        println!(
-            "delivered: {}, of them without an answer that was read: {}",
-            totals.delivered, totals.delivered_unknown
-        );
+        let Totals { delivered, delivered_unknown, .. } = totals;
+        println!("delivered: {delivered}, of them without an answer that was read: {delivered_unknown}");
         println!("lost after a 200, by the hub that was killed: {:?}", totals.lost);
         println!("the gateway's counters: {stats}");
     }

@@ -73,10 +73,8 @@ pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
     let [kept, kept_last] = medians(|it| it.held.descriptors.saturating_sub(it.clients));
     let [tasks, tasks_last] = medians(|it| it.held.tasks);
     let most = samples.iter().map(|it| it.clients).max().unwrap_or_default();
-    println!(
-        "at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB, {kept} to {kept_last} descriptors beyond the \
-         clients', {tasks} to {tasks_last} tasks"
-    );
+    println!("at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB,");
+    println!("{kept} to {kept_last} descriptors beyond the clients', {tasks} to {tasks_last} tasks");
     let grown = [
         (after > before + before / 4 + GROWTH_KIB, "memory"),
         (kept_last > kept + GROWTH_DESCRIPTORS + most * GROWTH_PERCENT / 100, "descriptors"),

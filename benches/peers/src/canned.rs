@@ -29,7 +29,7 @@ const OWN_READ_BYTES: usize = 8 * 1024;
 const RING_ENTRIES: u32 = 1024;
 
 /// What all connections share. No connection holds a buffer while it waits.
-struct SharedBuffers {
+struct Buffers {
     answer: Vec<u8>,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
@@ -41,7 +41,7 @@ struct SharedBuffers {
 pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     let socket = arguments.listen()?;
     let (input, output) = (RefCell::new(Vec::with_capacity(READ_BYTES)), RefCell::default());
-    let shared = Rc::new(SharedBuffers { answer: answer(), input, output });
+    let shared = Rc::new(Buffers { answer: answer(), input, output });
     T::new()?.block_on(async {
         announce("http", &socket)?;
         if socket.domain()? != Domain::UNIX {
@@ -73,7 +73,7 @@ fn answer() -> Vec<u8> {
     context.answers
 }
 
-async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) -> io::Result<()> {
+async fn serve_connection<S: Stream>(stream: S, shared: Rc<Buffers>) -> io::Result<()> {
     let mut requests = Requests::default();
     loop {
         stream.readable().await?;
@@ -88,11 +88,7 @@ async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) -> io
 
 /// Reads once, and answers the requests that end in what was read. Returns the part of the answers that the socket did
 /// not take, and `None` at the end of the connection.
-fn read_and_answer<S: Stream>(
-    stream: &S,
-    requests: &mut Requests,
-    shared: &SharedBuffers,
-) -> io::Result<Option<Vec<u8>>> {
+fn read_and_answer<S: Stream>(stream: &S, requests: &mut Requests, shared: &Buffers) -> io::Result<Option<Vec<u8>>> {
     let (mut input, mut output) = (shared.input.borrow_mut(), shared.output.borrow_mut());
     input.clear();
     match stream.try_read(&mut input) {

@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 use super::connection::Published;
 use crate::support::topics::{Topic, field_in};
 
+type Read<'b> = Result<Message<'b>, Fault>;
+
 /// The body of a request is read as serde_json reads it, or refused.
 pub(crate) fn message(body: &[u8]) {
     // serde_json does not check that values which it passes over are UTF-8.
@@ -49,7 +51,7 @@ pub(crate) fn message(body: &[u8]) {
 }
 
 /// A message whose keys are in another order is read as the same message, or refused with the same fault.
-fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Result<Message<'_>, Fault>) {
+fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Read<'_>) {
     let topic = serde_json::to_string(&envelope.topic).unwrap();
     let payload = std::str::from_utf8(envelope.payload).unwrap();
     for body in [
@@ -239,11 +241,7 @@ fn newline_bytes(is_there: impl Fn(&[u8]) -> bool) -> usize {
 }
 
 /// A body is a message in every vocabulary or in none, and what is published differs in the names alone.
-pub(crate) fn in_every_vocabulary(
-    body: &[u8],
-    envelope: &Result<Message<'_>, Fault>,
-    known: &Result<Message<'_>, Fault>,
-) {
+fn in_every_vocabulary(body: &[u8], envelope: &Read<'_>, known: &Read<'_>) {
     strict(body, known);
     for (check, as_sent) in [(Check::Envelope, envelope), (Check::Known, known)] {
         for vocabulary in [Vocabulary::Older, Vocabulary::Newer] {
@@ -266,7 +264,7 @@ pub(crate) fn in_every_vocabulary(
 }
 
 /// The strict check accepts what the check of the known topics accepts, except for other topics.
-fn strict(body: &[u8], known: &Result<Message<'_>, Fault>) {
+fn strict(body: &[u8], known: &Read<'_>) {
     let strict = message::parse(body, Rules { check: Check::Strict, ..Rules::default() });
     match known {
         Ok(message) if !message.is_known => {

@@ -33,10 +33,8 @@ fn compare(folder: &str, mut connections: Vec<Recorded>) {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         return Recorded::write(folder, &connections);
     }
-    assert!(
-        differing.is_empty(),
-        "{differing}\nIf these outcomes are right, write them with: UPDATE_EXPECT=1 cargo test --test library requests::"
-    );
+    let advice = "If these outcomes are right, write them with: UPDATE_EXPECT=1 cargo test --test library requests::";
+    assert!(differing.is_empty(), "{differing}\n{advice}");
 }
 
 #[test]
@@ -58,12 +56,9 @@ fn accepted_and_refused_as_written() {
         let connections = Recorded::all(folder);
         for case in &connections {
             let statuses = whole(&limits(case), &case.bytes).statuses();
-            assert!(
-                belongs(&statuses),
-                "{folder}/{} has the answers {statuses:?}: the first one must be a success in `accept`, and one must be \
-                 an error in `reject`. Move it to the other folder, or mend what answers",
-                case.name
-            );
+            let rule = "the first one must be a success in `accept`, and one must be an error in `reject`";
+            let advice = format!("{rule}. Move it to the other folder, or mend what answers");
+            assert!(belongs(&statuses), "{folder}/{} has the answers {statuses:?}: {advice}", case.name);
         }
         compare(folder, connections);
     }
@@ -99,7 +94,7 @@ fn the_same_however_split() {
 /// The table in the documentation of `http::h1` names every file, and no file or test that is not there.
 #[test]
 fn the_table_names_every_file() {
-    const TABLE: &str = "`src/http/h1/mod.rs`";
+    const TABLE: &str = "the table of `src/http/h1/mod.rs`";
     let table = include_str!("../../../src/http/h1/mod.rs");
     let named = |folder| Recorded::all(folder).into_iter().map(move |case| format!("{folder}/{}", case.name));
     let files: Vec<_> = FOLDERS.into_iter().flat_map(named).collect();
@@ -110,23 +105,19 @@ fn the_table_names_every_file() {
         None => file == pattern,
     };
     for file in &files {
-        assert!(
-            patterns.iter().any(|pattern| matches(pattern, file)),
-            "{file} is in no row: name it, or its beginning and `*`, beside its rule in the table of {TABLE}"
-        );
+        let is_named = patterns.iter().any(|pattern| matches(pattern, file));
+        assert!(is_named, "{file} is in no row: name it, or its beginning and `*`, beside its rule in {TABLE}");
     }
     for pattern in patterns {
-        assert!(
-            files.iter().any(|file| matches(pattern, file)),
-            "{pattern} in the table of {TABLE} is no connection in `tests/data`: give it the name of one"
-        );
+        let is_there = files.iter().any(|file| matches(pattern, file));
+        assert!(is_there, "{pattern} in {TABLE} is no connection in `tests/data`: give it the name of one");
     }
     let tests = table.lines().filter(|line| line.starts_with("//! |")).flat_map(|row| row.split('`'));
     for (module, test) in tests.filter_map(|word| word.split_once("::")) {
         let path = format!("{}/tests/library/requests/{module}.rs", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let is_there = text.contains(&format!("fn {test}()"));
-        assert!(is_there, "{module}::{test} in the table of {TABLE} is no test in {path}: give it the name of one");
+        assert!(is_there, "{module}::{test} in {TABLE} is no test in {path}: give it the name of one");
     }
 }
 

@@ -161,12 +161,8 @@ impl Ledger {
             || self.has_timed_out_unsent();
         let is_due = |next: &&Planned| if self.is_end_read { self.has_begun(next) } else { self.is_whole(next) };
         let expected = self.dialogue.requests.iter().filter(is_due).count();
-        check!(
-            self.life,
-            is_excused || self.dialogue.answers.len() >= expected,
-            "{} answers of {expected}",
-            self.dialogue.answers.len()
-        );
+        let answers = self.dialogue.answers.len();
+        check!(self.life, is_excused || answers >= expected, "{answers} answers of {expected}");
     }
 }
 

@@ -130,7 +130,7 @@ impl World {
         };
         let held_bytes = if is_shared { content.capacity() } else { payload_bytes };
         let weight_bytes = topic.len() + held_bytes + OVERHEAD_BYTES;
-        let expected = self.model.take(origin, topic, wire, (weight_bytes, self.now));
+        let expected = self.model.take(origin, topic, wire, weight_bytes, self.now);
         assert_eq!(self.exchange.take(message.expect("memory"), origin, self.now).len(), expected);
     }
 

@@ -109,13 +109,7 @@ impl Model {
     }
 
     /// Takes a message. Returns how many subscribers it goes to.
-    pub(super) fn take(
-        &mut self,
-        origin: Origin,
-        topic: &[u8],
-        wire: Wire,
-        (weight_bytes, now): (usize, Duration),
-    ) -> usize {
+    pub(super) fn take(&mut self, origin: Origin, topic: &[u8], wire: Wire, weight: usize, now: Duration) -> usize {
         let mut wanted = BTreeSet::new();
         for (place, subscriber) in &self.subscribers {
             let is_for_it = origin == Origin::Posted || subscriber.is_of_hub;
@@ -131,6 +125,7 @@ impl Model {
         let (wanted_by_dialled, handed_to) = (BTreeSet::from_iter(connected), BTreeSet::new());
         let needs_none = wanted_by_dialled.is_empty() && (self.is_bound || self.dialled.is_empty());
         let (taken_at, is_handed_over) = (now, origin == Origin::Forwarded || needs_none);
+        let weight_bytes = weight;
         let message =
             Message { origin, wire, weight_bytes, taken_at, wanted, is_handed_over, wanted_by_dialled, handed_to };
         self.messages.push(message);
