@@ -1,7 +1,7 @@
 //! A whole connection over the core, without bus, clock and settings file: pieces of bytes in, its outcome out. What
 //! [`TestConnection`] asserts of every step and every outcome holds under limits that are met.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -75,17 +75,13 @@ impl Outcome {
 
 impl TestConnection {
     /// Returns a connection that has received this.
-    pub(crate) fn at(limits: &Limits, received: &[u8]) -> Self {
-        let mut connection = Self::new(limits);
-        connection.feed(received, Through::Input);
-        connection
-    }
-
-    fn new(limits: &Limits) -> Self {
+    pub(crate) fn at(limits: &Limits, begun: &[u8]) -> Self {
         let connection = if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() };
         let (context, buffered_bytes) = (limits.context(), limits.buffered_bytes);
         let (wire, received, end) = (Vec::new(), Vec::new(), End::Open(Waiting::Request));
-        Self { connection, context, wire, received, buffered_bytes, end }
+        let mut this = Self { connection, context, wire, received, buffered_bytes, end };
+        this.feed(begun, Through::Input);
+        this
     }
 
     /// Gives it `piece`, and lets it answer all that it can.
@@ -180,7 +176,7 @@ impl TestConnection {
 }
 
 pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]>, through: Through) -> Outcome {
-    let mut connection = TestConnection::new(limits);
+    let mut connection = TestConnection::at(limits, NOTHING);
     for piece in pieces {
         connection.feed(piece, through);
     }
@@ -205,8 +201,16 @@ pub(crate) fn stepwise(limits: &Limits, input: &[u8], steps: [usize; 3], through
 pub(crate) fn read_answers(mut wire: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !wire.is_empty() {
-        let (answer, rest) = read_answer(wire);
-        wire = rest;
+        let take = |has_content| Answer::take(wire, has_content).unwrap().expect("a whole answer");
+        let (mut answer, mut length) = take(false);
+        // RFC 9110 §9.3.2: the answer to HEAD has a length and no content. All content here is a JSON object.
+        if wire[length..].starts_with(b"{") {
+            (answer, length) = take(true);
+        }
+        answer.check().unwrap();
+        assert!(!answer.lacks_content() || answer.status >= 400, "HEAD is never accepted");
+        assert!(answer.status < 200 || answer.field("Date") == Some("Sun, 06 Nov 1994 08:49:37 GMT"), "{answer:?}");
+        wire = &wire[length..];
         // RFC 9110 §15.2: whether an interim answer comes may depend on how the bytes were split.
         if answer.status >= 200 {
             answers.push(answer);
@@ -215,31 +219,11 @@ pub(crate) fn read_answers(mut wire: &[u8]) -> Vec<Answer> {
     answers
 }
 
-fn read_answer(wire: &[u8]) -> (Answer, &[u8]) {
-    let take = |has_content| Answer::take(wire, has_content).unwrap().expect("a whole answer");
-    let (mut answer, mut length) = take(false);
-    // RFC 9110 §9.3.2: the answer to HEAD has a length and no content. All content here is a JSON object.
-    if wire[length..].starts_with(b"{") {
-        (answer, length) = take(true);
-    }
-    answer.check().unwrap();
-    assert!(!answer.lacks_content() || answer.status >= 400, "HEAD is never accepted");
-    assert!(answer.status < 200 || answer.field("Date") == Some("Sun, 06 Nov 1994 08:49:37 GMT"), "{answer:?}");
-    (answer, &wire[length..])
-}
-
 /// Returns limits so small that a short input meets them.
 fn tight() -> Limits {
     let mut tight = Limits { buffered_bytes: 60, queue: 3, ..Limits::default() };
     (tight.policy.limits.head_bytes, tight.policy.limits.body_bytes) = (160, 80);
     tight
-}
-
-/// Returns limits under which the messages of the known topics are published in the newer vocabulary.
-fn translating() -> Limits {
-    let mut translating = Limits::default();
-    translating.policy.rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
-    translating
 }
 
 /// A connection, ended in each of the ways in which it can end.
@@ -255,25 +239,24 @@ pub(crate) fn connection(input: &[u8]) {
             assert_same("giving up publishes nothing", &ended.published, &published);
             assert!(ended.answers.starts_with(&answers) && ended.answers.len() <= answers.len() + 1);
         }
-        finishing(&limits, input, end);
+        let mut connection = TestConnection::at(&limits, input);
+        if connection.finish() {
+            continue;
+        }
+        // The request that was begun is answered, and nothing else.
+        let before = read_answers(&connection.wire).len();
+        connection.feed(input, Through::Input);
+        let after = connection.outcome();
+        assert!(after.answers.len() <= before + 1, "one request at most was in flight: {end:?}");
     }
-}
-
-/// Checks that the request that was begun is answered, and nothing else.
-fn finishing(limits: &Limits, input: &[u8], end: End) {
-    let mut connection = TestConnection::at(limits, input);
-    if connection.finish() {
-        return;
-    }
-    let before = read_answers(&connection.wire).len();
-    connection.feed(input, Through::Input);
-    let after = connection.outcome();
-    assert!(after.answers.len() <= before + 1, "one request at most was in flight: {end:?}");
 }
 
 /// A connection in pieces, which must make no difference.
 pub(crate) fn split(input: &[u8]) {
-    for limits in [Limits::default(), tight(), translating()] {
+    // The messages of the known topics are published in the newer vocabulary.
+    let mut translating = Limits::default();
+    translating.policy.rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
+    for limits in [Limits::default(), tight(), translating] {
         let outcome = whole(&limits, input);
         for pieces in ways(input) {
             for through in [Through::Input, Through::BodySpace] {
@@ -323,8 +306,8 @@ impl Default for Limits {
 
 impl Limits {
     pub(crate) fn context(&self) -> Context<Recorder> {
-        let (unavailable, room) = (self.unavailable, Cell::new(self.queue));
-        let recorder = Recorder { unavailable, room, published: RefCell::default() };
+        let (unavailable, queue) = (self.unavailable, self.queue);
+        let recorder = Recorder { unavailable, queue, published: RefCell::default() };
         let mut context = Context::new(self.policy.clone(), Budget::new(self.buffered_bytes), Arc::default(), recorder);
         context.token = self.token.and_then(Token::new);
         context.set_date(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW_S));
@@ -336,7 +319,7 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     unavailable: Option<Unavailable>,
-    room: Cell<usize>,
+    queue: usize,
     pub(crate) published: RefCell<Vec<Published>>,
 }
 
@@ -346,9 +329,11 @@ impl Publish for Recorder {
     }
 
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-        let left = self.room.get().checked_sub(1).ok_or(Unavailable::QueueFull)?;
-        self.room.set(left);
-        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.bytes.to_vec() });
+        let mut published = self.published.borrow_mut();
+        if published.len() >= self.queue {
+            return Err(Unavailable::QueueFull);
+        }
+        published.push(Published { topic: topic.to_owned(), payload: payload.bytes.to_vec() });
         Ok(())
     }
 }
