@@ -16,7 +16,6 @@ mod bus;
 mod comparison;
 mod load;
 mod measure;
-mod report;
 mod results;
 mod servers;
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use all of it")]
@@ -127,21 +126,21 @@ fn run(arguments: &Arguments) -> ExitCode {
     let duration = Duration::from_secs_f64(arguments.seconds.unwrap_or(if arguments.quick { 0.3 } else { 2.0 }));
     let bench = Bench { programs, cores, start, subscriber, duration };
     let measured = measure_all(&bench, arguments);
-    let aims = report::aims(&measured);
+    let aims = results::aims(&measured);
     if !arguments.quick {
         println!("{aims}");
     }
     if arguments.write {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
-        fs::write(directory.join("end_to_end.svg"), report::draw(&measured)).unwrap();
-        let tables = measured.iter().map(|(workload, results)| report::medians(workload, results) + "\n");
-        report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()));
+        fs::write(directory.join("end_to_end.svg"), results::draw(&measured)).unwrap();
+        let tables = measured.iter().map(|(workload, results)| results::medians(workload, results) + "\n");
+        results::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()));
     }
     if let Some(file) = &arguments.json {
-        fs::write(file, format!("{:#}\n", report::json(&measured, arguments.fail_above))).unwrap();
+        fs::write(file, format!("{:#}\n", results::json(&measured, arguments.fail_above))).unwrap();
     }
     let Some(bound) = arguments.fail_above else { return ExitCode::SUCCESS };
-    let (tables, is_slower) = report::compared(&measured, bound).expect("a row has figures of both builds");
+    let (tables, is_slower) = results::compared(&measured, bound).expect("a row has figures of both builds");
     println!("{tables}");
     if is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -164,7 +163,7 @@ fn measure_all(bench: &Bench, arguments: &Arguments) -> Vec<(&'static Workload, 
             continue;
         }
         let results = Results::measure(bench, workload, arguments.rounds);
-        println!("{}", report::medians(workload, &results));
+        println!("{}", results::medians(workload, &results));
         measured.push((workload, results));
     }
     measured

@@ -17,7 +17,7 @@ use adapter_gateway::zmtp::{
 };
 use gungraun::{library_benchmark, library_benchmark_group};
 
-use super::inputs::BODY;
+use super::message::BODY;
 
 library_benchmark_group!(name = hand_offs, benchmarks = [publish, take]);
 library_benchmark_group!(name = peers, benchmarks = [shake_hands, receive]);

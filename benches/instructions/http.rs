@@ -18,7 +18,7 @@ use adapter_gateway::terms::limits::Limits;
 use adapter_gateway::terms::token::Token;
 use gungraun::{library_benchmark, library_benchmark_group};
 
-use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
+use super::message::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
 
 library_benchmark_group!(name = heads, benchmarks = [parse]);
 library_benchmark_group!(name = connections, benchmarks = [receive]);

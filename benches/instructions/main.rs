@@ -9,7 +9,6 @@
 
 mod bus;
 mod http;
-mod inputs;
 mod message;
 
 use bus::{exchanges, hand_offs, matches, peers};

@@ -5,7 +5,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `clients` | the clients, and how each judges its answers |
-//! | `director`, `hub` | what happens to the gateway, the hubs that end, and peers that mean harm |
+//! | `director` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account` | all messages: what was answered, what was delivered, and what may be lost |
 //! | `samples` | what the gateway takes of the machine |
 
@@ -15,7 +15,6 @@
 mod account;
 mod clients;
 mod director;
-mod hub;
 mod samples;
 #[allow(dead_code, unused_imports, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -32,8 +31,7 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
 use account::Outcome;
-use director::{Certificate, Director};
-use hub::{Bus, HUB, Hubs};
+use director::{Bus, Certificate, Director, HUB, Hubs};
 use samples::{Held, growth};
 use support::{
     Client, Gateway, Pair, Random, Request, cpu_ticks_within, dead_endpoint, enabled, free_address, raise_descriptors,
@@ -83,7 +81,7 @@ struct Options {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
-        Some(HUB) => hub::run(&arguments[2..]),
+        Some(HUB) => director::run_hub(&arguments[2..]),
         _ => std::process::exit(soak(&argh::from_env())),
     }
 }

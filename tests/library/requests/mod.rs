@@ -4,17 +4,15 @@
 //! |---|---|
 //! | `files` | does every connection of `tests/data` end as written beside it, however its bytes are split? |
 //! | `limits` | do limits, long pipelines, large bodies and slow readers stay within their bounds, and is nothing lost? |
-//! | `token` | is every right token accepted, and no other one? |
 //! | `endings` | what happens in each state when the client leaves, a deadline passes, or the gateway stops? |
-//! | `interim` | is 100 sent where the client waits with the body, and nowhere else? |
+//! | `heads` | is 100 sent where the client waits with the body, and every right token accepted, and no other one? |
 //! | `random` | does all of this hold for random requests? |
 
 mod endings;
 mod files;
-mod interim;
+mod heads;
 mod limits;
 pub(crate) mod random;
-mod token;
 
 // Requests as bytes, for the tests that make their own.
 
