@@ -292,7 +292,6 @@ impl Client {
     }
 }
 
-/// The token of all servers.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The body of every answer, without white space behind it, which servers differ in.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
@@ -322,14 +321,12 @@ impl Request {
         Self { bytes: request.bytes().repeat(pipelined), pipelined, stamp_at }
     }
 
-    /// Writes a timestamp into the first request.
     pub(crate) fn stamp(&mut self, time_ns: u64) {
         let digits = format!("{time_ns:0STAMP_DIGITS$}");
         self.bytes[self.stamp_at..self.stamp_at + STAMP_DIGITS].copy_from_slice(digits.as_bytes());
     }
 }
 
-/// Returns a topic of at least so many bytes.
 pub(crate) fn topic(bytes: usize) -> String {
     format!("{TOPIC:x<bytes$}")
 }

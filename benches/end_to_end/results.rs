@@ -208,7 +208,6 @@ pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<
     (rows > 0).then_some((text, slower > 0))
 }
 
-/// Returns the median of the ratios and their range, and `None` if there are none.
 fn median_and_range(ratios: &[f64]) -> Option<(f64, String)> {
     let (least, most) = range(ratios)?;
     Some((median(ratios), format!("{least:.2}-{most:.2}")))

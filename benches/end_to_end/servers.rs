@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
-use serde_json::Value;
 use socket2::SockAddr;
 use tempfile::TempDir;
 
@@ -225,18 +224,12 @@ fn python_of_aiohttp() -> Option<PathBuf> {
 }
 
 fn build_peers() -> PathBuf {
-    let manifest = peers_directory().join("Cargo.toml");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics", "--manifest-path"])
-        .arg(manifest)
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "the build of the peers failed");
-    let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let mut executables = messages.filter_map(|message: Value| Some(message["executable"].as_str()?.into()));
-    executables.next().expect("the build has made an executable")
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--release", "--locked", "--manifest-path"]).arg(peers_directory().join("Cargo.toml"));
+    let status = build.arg("--target-dir").arg(&target).status().unwrap();
+    assert!(status.success(), "the build of the peers failed");
+    target.join("release/peers")
 }
 
 /// The processor time of a server, in user space and in the kernel.
@@ -265,8 +258,11 @@ impl ServerProcess {
         set_affinity(if both { &two } else { &one });
         let process = Process::spawn(&mut command);
         cores.run_on_load_core();
-        let address = address_of(&process.wait_event("listening"));
+        let event = process.wait_event("listening");
         let start = begun.elapsed();
+        let authority = event["url"].as_str().and_then(|url| url.split('/').nth(2)?.parse::<SocketAddr>().ok());
+        let socket = event["socket"].as_str().and_then(|path| SockAddr::unix(path).ok());
+        let address = socket.or(authority.map(SockAddr::from)).expect("an address");
         if reports_ready {
             process.wait_event("ready");
         }
@@ -289,14 +285,6 @@ impl ServerProcess {
     pub(crate) fn rss_bytes(&self) -> u64 {
         resident_kib(self.process.id()) * 1024
     }
-}
-
-fn address_of(event: &Value) -> SockAddr {
-    if let Some(path) = event["socket"].as_str() {
-        return SockAddr::unix(path).unwrap();
-    }
-    let url = event["url"].as_str().expect("a url");
-    url.split('/').nth(2).and_then(|authority| authority.parse::<SocketAddr>().ok()).expect("an address").into()
 }
 
 #[derive(Clone, Copy)]

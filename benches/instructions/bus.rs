@@ -28,7 +28,6 @@ const TOPIC: &str = "adapter/nodes/data";
 const MESSAGES: usize = 31;
 /// The number of messages that the bus thread takes at once.
 const MOST_MESSAGES: usize = 500;
-/// A topic of 30 bytes.
 const LONG_TOPIC: &[u8] = b"adapter/nodes/data/living-room";
 /// How much is read from a peer at once.
 const READ_BYTES: usize = 64 * 1024;

@@ -19,7 +19,6 @@ const GROWTH_PERCENT: u64 = 25;
 /// The same for threads. A ring of the kernel may need some.
 const GROWTH_TASKS: u64 = 4;
 
-/// What a process holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) descriptors: u64,

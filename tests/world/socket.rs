@@ -110,16 +110,16 @@ impl Socket {
         wait(&mut state.reader, context)
     }
 
-    pub(crate) fn poll_writable(&self, context: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_writable(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.state.borrow_mut();
         let has_room = state.to_client.len() < state.send_bytes || std::mem::take(&mut state.has_room_again);
         if has_room || state.client_closed || state.gateway_gone || state.error.is_some() {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         wait(&mut state.writer, context)
     }
 
-    /// Reads into the spare capacity. Returns the number of bytes, and whether they filled it.
+    /// Reads into the spare capacity. Returns the number of bytes.
     pub(crate) fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         self.fault()?;
         let mut state = self.state.borrow_mut();

@@ -220,8 +220,7 @@ impl Stream for SimulatedStream {
 
     async fn writable(&self) -> io::Result<()> {
         World::current().call();
-        poll_fn(|context| self.socket.poll_writable(context)).await;
-        Ok(())
+        poll_fn(|context| self.socket.poll_writable(context)).await
     }
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {

@@ -39,7 +39,6 @@ macro_rules! check {
     }};
 }
 
-/// Notes what happened to a life.
 macro_rules! note {
     ($life:expr, $event:expr, $($detail:tt)+) => {
         $crate::world::World::current().note($life, $event, format_args!($($detail)+))
@@ -219,7 +218,6 @@ impl World {
         assert!(self.calls.get() < MOST_CALLS, "the workers run in a circle");
     }
 
-    /// Notes what happened to a life. [`note`] calls it.
     pub(crate) fn note(&self, life: u32, what: &str, detail: fmt::Arguments<'_>) {
         if let Some(trace) = self.trace.borrow_mut().as_mut().filter(|_| !self.is_silent.get()) {
             let now_ms = self.start.elapsed().as_millis();
@@ -227,7 +225,6 @@ impl World {
         }
     }
 
-    /// Notes that something is wrong. [`check`] calls it.
     pub(crate) fn fail(&self, life: u32, what: fmt::Arguments<'_>) {
         self.note(life, "WRONG", what);
         let mut violations = self.violations.borrow_mut();

@@ -90,7 +90,6 @@ pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
     BusConfig { connect, ..BusConfig::default() }
 }
 
-/// Starts a bus that runs a hub.
 pub(crate) fn hub(queue_messages: usize) -> Running {
     let hub = Some(HubEndpoints { publishers: any_port(), subscribers: any_port() });
     let limits = Limits { queue_messages: NonZero::new(queue_messages).unwrap(), ..Limits::DEFAULT };

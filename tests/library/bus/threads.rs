@@ -12,7 +12,7 @@ use adapter_gateway::message::publish::Publish;
 
 use super::{Hub, TOPIC, any_port, connecting, hub, number_in, receive, start, subscribed, wait_for_subscriber};
 use crate::support::usage::{sleeps, voluntary_switches};
-use crate::support::{Form, Lateness, PATIENCE, RawPeer, eventually, subscribe};
+use crate::support::{Form, Lateness, PATIENCE, RawPeer, eventually, subscribe, wait_until};
 
 /// What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
 #[test]
@@ -51,7 +51,7 @@ fn stop_writes_out_what_waits_for_a_slow_subscriber() {
     (0..MESSAGES).for_each(|number| running.publish(number, 65_532).unwrap());
     let publisher = running.bus.publisher();
     let stopping = thread::spawn(move || running.bus.stop(PATIENCE));
-    eventually("the stop begins", || (publisher.available() == Err(Unavailable::Stopping)).then_some(()));
+    wait_until("the stop begins", || publisher.available() == Err(Unavailable::Stopping));
     assert!(publisher.counters().queue_depth > 0, "the bus has nothing left to write");
     for expected in 0..MESSAGES {
         assert_eq!(number_in(&receive(&slow, PATIENCE).expect("lost")), expected);
@@ -149,7 +149,7 @@ fn an_idle_thread_never_wakes_up() {
     running.publish(0, 0).unwrap();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
-    eventually("the thread stays parked", || rests(&task, 0).then_some(()));
+    wait_until("the thread stays parked", || rests(&task, 0));
 }
 
 /// The subscriber that does not read is a hub that the bus connects to, or one of the hub that it runs. In the second
@@ -164,17 +164,13 @@ fn a_stalled_thread_does_not_spin() {
         config.hub = (!is_dialled).then(|| HubEndpoints { publishers: any_port(), subscribers: any_port() });
         let running = start(config);
         let (_, task) = running.expect_connected(&dialled);
-        let (publisher, stalled) = (&running.publisher, subscribed(1));
+        let stalled = subscribed(1);
         if !is_dialled {
             stalled.connect(running.subscribers_side().as_str()).unwrap();
             wait_for_subscriber(&running.bus);
         }
-        eventually("the bus is stalled", || {
-            let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
-            publisher.wake();
-            (publisher.available() == Err(Unavailable::Stalled)).then_some(())
-        });
-        eventually("the thread waits for room", || rests(&task, 5).then_some(()));
+        running.publish_until_stalled(0, 65_532);
+        wait_until("the thread waits for room", || rests(&task, 5));
     }
 }
 
@@ -193,8 +189,7 @@ fn no_subscription_is_left_unread() {
             Subscriber::connect(std::slice::from_ref(endpoint), part, |_, _| {}).unwrap()
         };
         let _subscribers: Vec<_> = bus.bound().iter().zip(&parts).map(connect).collect();
-        eventually("all subscriptions are counted", || {
-            (bus.counters().subscribers.subscriptions == Some(PREFIXES as u64)).then_some(())
-        });
+        let count = || bus.counters().subscribers.subscriptions;
+        wait_until("all subscriptions are counted", || count() == Some(PREFIXES as u64));
     }
 }

@@ -74,7 +74,6 @@ impl Outcome {
 }
 
 impl TestConnection {
-    /// Returns a connection that has received this.
     pub(crate) fn at(limits: &Limits, begun: &[u8]) -> Self {
         let connection = if limits.is_unix { Connection::of_unix_socket() } else { Connection::default() };
         let (context, buffered_bytes) = (limits.context(), limits.buffered_bytes);

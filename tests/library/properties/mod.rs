@@ -16,7 +16,7 @@ mod peers;
 mod subscribers;
 
 /// Panics if the bytes break the property.
-pub(crate) type Property = fn(&[u8]);
+type Property = fn(&[u8]);
 
 pub(crate) const ALL: [(&str, Property); 14] = [
     ("head", framing::head),

@@ -17,7 +17,6 @@ fn head(target: &str, lines: &[u8]) -> Vec<u8> {
     request("POST", target, &[lines, b"Expect: 100-continue\r\n"].concat(), b"")
 }
 
-/// Returns the answer to `head` before anything follows it.
 fn answer(limits: &Limits, head: &[u8]) -> String {
     String::from_utf8(TestConnection::at(limits, head).wire).unwrap()
 }

@@ -50,7 +50,6 @@ pub(crate) fn chunk(content: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat()
 }
 
-/// Returns a chunked body with chunks of so many bytes.
 pub(crate) fn in_chunks(content: &[u8], chunk_bytes: usize) -> Vec<u8> {
     [content.chunks(chunk_bytes).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat()
 }

@@ -49,7 +49,6 @@ fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
 /// Where bytes are replaced, how many at most, and by which.
 type Edit = (Index, usize, Vec<u8>);
 
-/// Returns what inserts, removes or replaces a byte.
 pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let byte = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
     (any::<Index>(), 0..2_usize, vec(byte, 0..2))

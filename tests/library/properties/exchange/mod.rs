@@ -102,7 +102,6 @@ impl World {
         places.iter().for_each(|place| self.model.leave(*place));
     }
 
-    /// Lets a subscriber subscribe or cancel.
     fn subscribe(&mut self, place: u8, prefix: &'static [u8], is_wanted: bool) {
         let Some(subscriber) = self.model.subscribers.get_mut(&place) else { return };
         if is_wanted {

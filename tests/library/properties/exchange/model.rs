@@ -156,7 +156,6 @@ impl Model {
         waiting
     }
 
-    /// Checks that what is to be written next to a subscriber is what it must get next.
     pub(super) fn check_next_bytes(&self, place: u8, copied: &[u8], referenced: &[u8]) {
         let waiting = self.messages.iter().filter(|message| message.wanted.contains(&place));
         let parts: Vec<_> = waiting.flat_map(|it| [&it.wire.before_payload, it.wire.payload]).collect();
