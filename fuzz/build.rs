@@ -16,9 +16,7 @@ fn main() {
     for path in ["seeds", "found", MARK] {
         println!("cargo:rerun-if-changed={path}");
     }
-    if let Err(error) = unpack() {
-        panic!("the corpus cannot be unpacked: {error}");
-    }
+    unpack().expect("the corpus can be unpacked");
 }
 
 /// An empty file in the corpus. It is missing if somebody removed the corpus.

@@ -3,7 +3,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `architecture` | Do the layers import each other in one direction only, and does the core name no socket, thread or clock? |
-//! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
+//! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits, also where it ends early? |
 //! | `bus` | Does the bus keep the order, wait for slow subscribers, sleep and stop, with real sockets? |
 //! | `reservations` | Who is read, who waits and who goes among publishers of long messages? |
 //! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |

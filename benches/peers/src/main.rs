@@ -51,11 +51,13 @@ fn main() -> Outcome {
 /// Serves with the router of axum until the process ends.
 async fn serve(arguments: &Arguments) -> Outcome {
     let token = std::env::var("PEER_TOKEN")?;
+    let hub = arguments.hub.as_deref().ok_or("--hub is needed")?;
     let (server, router) = match arguments.peer.strip_suffix("-plain") {
-        Some(server) => (server, router(token, ChannelBus::connect(arguments.hub()?)?)),
-        None => (arguments.peer.as_str(), router(token, GatewayBus::connect(arguments.hub()?)?)),
+        Some(server) => (server, router(token, ChannelBus::connect(hub)?)),
+        None => (arguments.peer.as_str(), router(token, GatewayBus::connect(hub)?)),
     };
-    let acceptor = if server == "hyper-tls" { Some(acceptor(arguments.certificate()?)?) } else { None };
+    let files = arguments.cert.as_ref().zip(arguments.key.as_ref()).ok_or("--cert and --key are needed");
+    let acceptor = if server == "hyper-tls" { Some(acceptor(files?)?) } else { None };
     let socket = arguments.listen()?;
     announce(if acceptor.is_some() { "https" } else { "http" }, &socket)?;
     let listener = TcpListener::from_std(socket.into())?;

@@ -27,33 +27,21 @@ pub(crate) struct Arguments {
     /// the peer: axum, axum-plain, hyper, hyper-plain, hyper-tls, canned or canned-stream
     #[argh(positional)]
     pub(crate) peer: String,
-
     /// where to publish, tcp://ADDR:PORT; ignored by a peer that does not publish
     #[argh(option)]
-    hub: Option<String>,
-
+    pub(crate) hub: Option<String>,
     /// where to listen: ADDR:PORT, with port 0 for any; a canned answer takes unix:PATH too
     #[argh(option, default = "String::from(\"127.0.0.1:0\")")]
     listen: String,
-
     /// certificate chain in PEM; ignored by a peer without https
     #[argh(option)]
-    cert: Option<PathBuf>,
-
+    pub(crate) cert: Option<PathBuf>,
     /// private key in PEM; ignored by a peer without https
     #[argh(option)]
-    key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
 }
 
 impl Arguments {
-    pub(crate) fn hub(&self) -> Outcome<&str> {
-        Ok(self.hub.as_deref().ok_or("--hub is needed")?)
-    }
-
-    pub(crate) fn certificate(&self) -> Outcome<(&PathBuf, &PathBuf)> {
-        Ok(self.cert.as_ref().zip(self.key.as_ref()).ok_or("--cert and --key are needed")?)
-    }
-
     /// Listens with the backlog of the gateway.
     pub(crate) fn listen(&self) -> Outcome<Socket> {
         let address = match self.listen.strip_prefix("unix:") {

@@ -1,12 +1,4 @@
 //! The core without I/O: the bytes of a connection go in; answers, published messages and the end come out.
-//!
-//! | file | the question it answers |
-//! |---|---|
-//! | `files` | does every connection of `tests/data` end as written beside it, however its bytes are split? |
-//! | `limits` | do limits, long pipelines, large bodies and slow readers stay within their bounds, and is nothing lost? |
-//! | `endings` | what happens in each state when the client leaves, a deadline passes, or the gateway stops? |
-//! | `heads` | is 100 sent where the client waits with the body, and every right token accepted, and no other one? |
-//! | `random` | does all of this hold for random requests? |
 
 mod endings;
 mod files;
