@@ -28,7 +28,7 @@ use argh::FromArgs;
 use bus::Subscriber;
 use measure::{Bench, Scenario};
 use results::{Results, WORKLOADS, Workload};
-use servers::{Cores, Programs};
+use servers::Programs;
 use support::usage::raise_descriptors;
 
 /// Compares the gateway with its peers.
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
-    let cores = Cores::choose();
+    let cores = servers::cores();
     // This process opens up to ten thousand connections.
     raise_descriptors();
     // The open loop sends requests as exactly in time as its sleeps end.
@@ -115,7 +115,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     // `--quick` compares the builds alone.
     let server = if arguments.quick { "" } else { &arguments.server };
     let programs = Programs::build(server, arguments.quick, arguments.against.clone());
-    cores.run_on_load_core();
+    servers::run_on(&cores[1..]);
     let start = Instant::now();
     let subscriber = Subscriber::bind(start);
     let duration = Duration::from_secs_f64(arguments.seconds.unwrap_or(if arguments.quick { 0.3 } else { 2.0 }));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Seek;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,12 +11,15 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ALL_VERSIONS, ClientConfig};
 use serde::Deserialize;
+use socket2::SockAddr;
 
 use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
 use crate::load::{Load, Outcome, Request, topic};
-use crate::servers::{Cores, Cpu, Programs, Server, ServerProcess, Via};
+use crate::servers::{Cpu, Programs, Server, Via, cpu_of, run_on};
 use crate::support::net::dead_endpoint;
+use crate::support::process::Process;
 use crate::support::tls::trusting;
+use crate::support::usage::resident_kib;
 
 /// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other
 /// programs keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
@@ -101,7 +105,8 @@ pub(crate) type Figures = Vec<(Metric, f64)>;
 /// What all measurements share.
 pub(crate) struct Bench {
     pub(crate) programs: Programs,
-    pub(crate) cores: Cores,
+    /// The core of the servers and that of the load.
+    pub(crate) cores: [usize; 2],
     pub(crate) start: Instant,
     pub(crate) subscriber: Subscriber,
     pub(crate) duration: Duration,
@@ -115,7 +120,10 @@ pub(crate) const CONNECTIONS: usize = 64;
 
 pub(crate) struct RunningServer {
     pub(crate) server: Server,
-    pub(crate) process: ServerProcess,
+    process: Process,
+    address: SockAddr,
+    /// The time from its start until it printed that it listens.
+    start: Duration,
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// The subscriber that connects to the server, where the server does not connect to [`Bench::subscriber`].
     pub(crate) own_subscriber: Option<Subscriber>,
@@ -125,7 +133,8 @@ pub(crate) struct RunningServer {
 }
 
 impl Bench {
-    /// Starts a server on its core or on both. With TLS, the clients trust its authority.
+    /// Starts a server on its core or on both, and waits until it listens and, if it reports that, until it is ready. With
+    /// TLS, the clients trust its authority.
     pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> RunningServer {
         let [free, publishers] = [dead_endpoint(), dead_endpoint()];
         // The subscribers that connect to the server, and the bytes of their longest prefix.
@@ -135,8 +144,19 @@ impl Bench {
             Via::Tcp | Via::Tls | Via::Unix => (0, 0),
         };
         let hub = if subscribers == 0 { &self.subscriber.endpoint } else { &free };
-        let command = self.programs.command(server, via, hub, &publishers);
-        let process = ServerProcess::start(command, self.cores, both_cores, server.is_gateway());
+        let mut command = self.programs.command(server, via, hub, &publishers);
+        let begun = Instant::now();
+        run_on(if both_cores { &self.cores } else { &self.cores[..1] });
+        let process = Process::spawn(&mut command);
+        run_on(&self.cores[1..]);
+        let event = process.wait_event("listening");
+        let start = begun.elapsed();
+        let authority = event["url"].as_str().and_then(|url| url.split('/').nth(2)?.parse::<SocketAddr>().ok());
+        let socket = event["socket"].as_str().and_then(|path| SockAddr::unix(path).ok());
+        let address = socket.or(authority.map(SockAddr::from)).expect("an address");
+        if server.is_gateway() {
+            process.wait_event("ready");
+        }
         let tls = (via == Via::Tls).then(|| {
             let authority = CertificateDer::from_pem_file(self.programs.file("gateway-ca.pem")).unwrap();
             Arc::new(trusting([authority], ALL_VERSIONS))
@@ -144,10 +164,10 @@ impl Bench {
         let topic = topic(prefixes);
         let connect = || Subscriber::connect(self.start, hub, subscribers, &topic.as_bytes()[..prefixes]);
         let own_subscriber = (subscribers > 0).then(connect);
-        let server = RunningServer { server, process, tls, own_subscriber, publishers, topic };
+        let server = RunningServer { server, process, address, start, tls, own_subscriber, publishers, topic };
         if subscribers > 0 {
             let mut request = Request::new(&server.topic, SMALL_BYTES, 1);
-            let mut load = Load::connect(&server.process.address, None, 1);
+            let mut load = Load::connect(&server.address, None, 1);
             let post = || drop(load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
             self.await_subscriptions(&server, 1, post);
         }
@@ -202,7 +222,7 @@ impl Bench {
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
-                let mut load = Load::of_clients(&server.process.address, server.tls.as_ref(), clients, resumed);
+                let mut load = Load::of_clients(&server.address, server.tls.as_ref(), clients, resumed);
                 let mut run = |time| self.run(server, || load.closed_loop(&mut request, time, None, |_| {}));
                 run(WARM_UP);
                 rates(&run(self.duration))
@@ -218,7 +238,7 @@ impl Bench {
                 let mut input = self.programs.lines(SEND_LINES);
                 let send = || {
                     input.rewind().unwrap();
-                    let mut command = self.programs.send(&server.process.address);
+                    let mut command = self.programs.send(&server.address);
                     let begun = Instant::now();
                     // It runs on the core of this thread.
                     let status = command.stdin(input).status().unwrap();
@@ -231,16 +251,15 @@ impl Bench {
             Scenario::Idle { connections } => {
                 // What the first connection allocates for all does not count.
                 drop(self.warm(server, 1, &mut request));
-                let before = server.process.rss_bytes();
-                let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
+                let before = rss_bytes(server);
+                let mut load = Load::connect(&server.address, server.tls.as_ref(), connections);
                 self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| {}));
-                let grown = server.process.rss_bytes().saturating_sub(before);
+                let grown = rss_bytes(server).saturating_sub(before);
                 vec![(Metric::IdleBytes, grown as f64 / connections as f64)]
             }
-            Scenario::Start => vec![
-                (Metric::Start, server.process.start.as_secs_f64() * 1e3),
-                (Metric::Rss, server.process.rss_bytes() as f64 / 1e6),
-            ],
+            Scenario::Start => {
+                vec![(Metric::Start, server.start.as_secs_f64() * 1e3), (Metric::Rss, rss_bytes(server) as f64 / 1e6)]
+            }
         }
     }
 
@@ -263,7 +282,7 @@ impl Bench {
 
     /// Opens connections and runs a load on them that is not measured.
     fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Load {
-        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections);
+        let mut load = Load::connect(&server.address, server.tls.as_ref(), connections);
         let pace = self.pace(server, request.bytes.len() / request.pipelined);
         self.run(server, || load.closed_loop(request, WARM_UP, None, pace));
         load
@@ -272,7 +291,7 @@ impl Bench {
     /// Runs a load until the subscriber has all its messages. Returns its outcome and the server's processor time.
     fn run(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> (Outcome, Cpu) {
         let subscriber = self.subscriber_of(server);
-        let (received, cpu) = (subscriber.received(), server.process.cpu());
+        let (received, cpu) = (subscriber.received(), cpu_of(server.process.id()));
         let begun = Instant::now();
         let mut outcome = load();
         if server.server.publishes() {
@@ -282,7 +301,7 @@ impl Bench {
             // A load may be ahead of many subscribers by all that it sends in a short measurement.
             outcome.elapsed = begun.elapsed();
         }
-        let now = server.process.cpu();
+        let now = cpu_of(server.process.id());
         (outcome, Cpu { all: now.all - cpu.all, bus: now.bus - cpu.bus })
     }
 
@@ -299,6 +318,10 @@ impl Bench {
         figures.extend(rates(&ran));
         figures
     }
+}
+
+fn rss_bytes(server: &RunningServer) -> u64 {
+    resident_kib(server.process.id()) * 1024
 }
 
 fn rates((outcome, cpu): &(Outcome, Cpu)) -> Figures {

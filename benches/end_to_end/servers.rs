@@ -3,10 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
@@ -15,8 +14,7 @@ use tempfile::TempDir;
 
 use crate::load::TOKEN;
 use crate::support::enabled;
-use crate::support::process::Process;
-use crate::support::usage::{resident_kib, threads};
+use crate::support::usage::threads;
 
 /// The table in `benches/peers/src/main.rs` says what the peers are.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,77 +239,30 @@ pub(crate) struct Cpu {
     pub(crate) bus: Duration,
 }
 
-/// A running server. Drop kills it.
-pub(crate) struct ServerProcess {
-    process: Process,
-    pub(crate) address: SockAddr,
-    /// The time from the start until the server printed that it listens.
-    pub(crate) start: Duration,
-}
-
-impl ServerProcess {
-    /// Starts `command` on the core of the server or on both cores. Waits until the server listens and, if it reports
-    /// that, until it is ready.
-    pub(crate) fn start(mut command: Command, cores: Cores, both: bool, reports_ready: bool) -> Self {
-        let begun = Instant::now();
-        let (one, two) = ([cores.server], [cores.server, cores.load]);
-        set_affinity(if both { &two } else { &one });
-        let process = Process::spawn(&mut command);
-        cores.run_on_load_core();
-        let event = process.wait_event("listening");
-        let start = begun.elapsed();
-        let authority = event["url"].as_str().and_then(|url| url.split('/').nth(2)?.parse::<SocketAddr>().ok());
-        let socket = event["socket"].as_str().and_then(|path| SockAddr::unix(path).ok());
-        let address = socket.or(authority.map(SockAddr::from)).expect("an address");
-        if reports_ready {
-            process.wait_event("ready");
+/// Returns the processor time that a process has used.
+pub(crate) fn cpu_of(process: u32) -> Cpu {
+    let mut cpu = Cpu::default();
+    for thread in threads(process) {
+        let read = |name| fs::read_to_string(thread.join(name)).unwrap();
+        let time = Duration::from_nanos(read("schedstat").split(' ').next().unwrap().parse().unwrap());
+        cpu.all += time;
+        if read("comm").trim_end() != "worker" {
+            cpu.bus += time;
         }
-        Self { process, address, start }
     }
-
-    pub(crate) fn cpu(&self) -> Cpu {
-        let mut cpu = Cpu::default();
-        for thread in threads(self.process.id()) {
-            let read = |name| fs::read_to_string(thread.join(name)).unwrap();
-            let time = Duration::from_nanos(read("schedstat").split(' ').next().unwrap().parse().unwrap());
-            cpu.all += time;
-            if read("comm").trim_end() != "worker" {
-                cpu.bus += time;
-            }
-        }
-        cpu
-    }
-
-    pub(crate) fn rss_bytes(&self) -> u64 {
-        resident_kib(self.process.id()) * 1024
-    }
+    cpu
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Cores {
-    server: usize,
-    load: usize,
+/// Returns the first two cores that this process may run on: that of the servers, and that of the load.
+pub(crate) fn cores() -> [usize; 2] {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    [(); 2].map(|()| cores.next().expect("there are two cores"))
 }
 
-impl Cores {
-    /// Chooses the first two cores that this process may run on.
-    pub(crate) fn choose() -> Self {
-        let allowed = sched_getaffinity(None).unwrap();
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
-        let mut next = || cores.next().expect("there are two cores");
-        Self { server: next(), load: next() }
-    }
-
-    /// Moves this thread, and the threads that it will start, to the core of the load.
-    pub(crate) fn run_on_load_core(self) {
-        set_affinity(&[self.load]);
-    }
-}
-
-fn set_affinity(cores: &[usize]) {
+/// Moves this thread, and the threads that it will start, to these cores.
+pub(crate) fn run_on(cores: &[usize]) {
     let mut set = CpuSet::new();
-    for &core in cores {
-        set.set(core);
-    }
+    cores.iter().for_each(|&core| set.set(core));
     sched_setaffinity(None, &set).unwrap();
 }

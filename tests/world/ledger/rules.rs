@@ -29,13 +29,10 @@ impl Ledger {
     fn told_end(&self) -> Option<Duration> {
         let (world, served_at) = (World::current(), self.served_at?);
         let endings = world.endings.borrow();
-        let told_at = match self.is_ending_at_once {
-            true => served_at,
-            false => *endings.iter().find(|at| **at > served_at)?,
-        };
+        let is_told = self.is_ending_at_once || endings.iter().any(|at| *at > served_at);
         let grace = if world.drain_deadline.get().is_some() { DRAIN_GRACE } else { DISABLED_GRACE };
         // A worker may have seen the last of several ends alone. One that comes later has as long from then on.
-        Some(endings.last().copied().unwrap_or(told_at).max(served_at) + grace)
+        is_told.then(|| endings.last().copied().unwrap_or(served_at).max(served_at) + grace)
     }
 
     pub(super) fn current_phase(&self) -> Phase {
