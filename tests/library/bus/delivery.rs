@@ -21,9 +21,7 @@ use crate::support::{
 #[test]
 fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
     for slow_is_first in [false, true] {
-        let (fast, slow) = (Hub::new(), Hub::new());
-        let slow_url = slow.url.clone();
-        drop(slow);
+        let (fast, slow_url) = (Hub::new(), Hub::new().url);
         let urls = if slow_is_first { [&slow_url, &fast.url] } else { [&fast.url, &slow_url] };
         let mut config = connecting(&urls.map(String::as_str));
         config.limits.queue_messages = NonZero::new(50).unwrap();
@@ -131,9 +129,7 @@ fn a_subscription_that_has_arrived_counts_before_what_is_posted_after_it() {
 #[test]
 fn a_subscription_that_arrives_while_the_thread_waits_counts_too() {
     let (_directory, endpoint) = temporary_endpoint();
-    let config = BusConfig { bind: vec![endpoint.parse().unwrap()], ..BusConfig::default() };
-    let bus = Bus::start(config, |_| {}).unwrap();
-    let publisher = bus.publisher();
+    let running = start(BusConfig { bind: vec![endpoint.parse().unwrap()], ..BusConfig::default() });
     let (mut subscriber, mut restless) = (RawPeer::speaking(&endpoint, "SUB"), RawPeer::speaking(&endpoint, "SUB"));
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -145,8 +141,8 @@ fn a_subscription_that_arrives_while_the_thread_waits_counts_too() {
         for number in 0..40_000_u32 {
             let topic = number.to_string();
             subscriber.send_all(&subscribe(Form::Command, topic.as_bytes()));
-            publisher.publish(&topic, b"x".into()).unwrap();
-            publisher.wake();
+            running.publisher.publish(&topic, b"x".into()).unwrap();
+            running.publisher.wake();
             let is_there = subscriber.is_readable_within(PATIENCE);
             is_over.store(!is_there, Ordering::Relaxed);
             assert!(is_there, "{topic} is lost");

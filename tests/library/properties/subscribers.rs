@@ -14,7 +14,7 @@ type Entry = (u8, Vec<u8>);
 /// A step is a byte that says who does what, a byte with the length of a prefix, and the prefix. The prefix is the
 /// topic that is looked up afterwards, too, alone and with what follows in the input.
 pub(crate) fn subscriptions(mut input: &[u8]) {
-    let (mut subscriptions, mut entries) = (Subscriptions::default(), Vec::new());
+    let (mut subscriptions, mut entries) = (Subscriptions::default(), BTreeSet::new());
     for _ in 0..200 {
         let Some((&[action, length], rest)) = input.split_first_chunk() else { break };
         let (prefix, rest) = rest.split_at(rest.len().min(usize::from(length) & PREFIX_BYTES));
@@ -35,18 +35,16 @@ pub(crate) fn subscriptions(mut input: &[u8]) {
     assert_eq!((subscriptions.prefixes(), subscriptions.first(1)), (0, Vec::new()));
 }
 
-fn take(subscriptions: &mut Subscriptions, entries: &mut Vec<Entry>, action: u8, prefix: &[u8]) {
+fn take(subscriptions: &mut Subscriptions, entries: &mut BTreeSet<Entry>, action: u8, prefix: &[u8]) {
     let place = PLACES[usize::from(action & 3)];
-    let is_this = |(of, kept): &Entry| *of == place && kept == prefix;
+    let entry = (place, prefix.to_vec());
     match action >> 2 & 7 {
         0..4 => {
-            if !entries.iter().any(is_this) {
-                entries.push((place, prefix.to_vec()));
-            }
+            entries.insert(entry);
             assert!(subscriptions.subscribe(place, prefix));
         }
         4..7 => {
-            entries.retain(|entry| !is_this(entry));
+            entries.remove(&entry);
             subscriptions.cancel(place, prefix);
         }
         _ => {
@@ -56,7 +54,7 @@ fn take(subscriptions: &mut Subscriptions, entries: &mut Vec<Entry>, action: u8,
     }
 }
 
-fn wanting(entries: &[Entry], topic: &[u8]) -> PlaceSet {
+fn wanting(entries: &BTreeSet<Entry>, topic: &[u8]) -> PlaceSet {
     let mut places = PlaceSet::default();
     for (place, _) in entries.iter().filter(|(_, prefix)| topic.starts_with(prefix)) {
         places.insert(*place);
