@@ -6,24 +6,29 @@ use super::{GET, MESSAGE, chunk, chunked, in_chunks, length, post};
 use crate::properties::connection::{End, Limits, TestConnection, Through};
 use crate::support::Answer;
 
-/// Returns the states of a connection: the name, and the bytes that lead there.
-fn states() -> [(&'static str, Vec<u8>); 13] {
+/// Stands for the status of the last answer, to a request that has begun.
+const UNFINISHED: u16 = 0;
+
+/// Returns the states of a connection: the name, the bytes that lead there, the statuses of all answers when it ends then,
+/// and the part of a request that is late.
+fn states() -> [(&'static str, Vec<u8>, &'static [u16], &'static str); 13] {
     let message = post(MESSAGE);
     let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
+    let in_trailer = chunked(&[chunk(MESSAGE), b"0\r\nx".to_vec()].concat());
     [
-        ("no request yet", Vec::new()),
-        ("in an empty line", b"\r".to_vec()),
-        ("behind an empty line", b"\r\n".to_vec()),
-        ("in a second empty line", b"\r\n\r".to_vec()),
-        ("in a head", b"POST /api/message".to_vec()),
-        ("in a body of known length", message[..message.len() - 1].to_vec()),
-        ("in a chunk size", chunked(b"4")),
-        ("in a chunk", chunked(b"46\r\n{")),
-        ("in a trailer", chunked(&[chunk(MESSAGE), b"0\r\nx".to_vec()].concat())),
-        ("in a body that is dropped", head_only),
-        ("between requests", message.clone()),
-        ("behind an empty line between requests", [message.as_slice(), b"\r\n"].concat()),
-        ("in the head of another request", [message.as_slice(), b"P"].concat()),
+        ("no request yet", Vec::new(), &[], ""),
+        ("in an empty line", b"\r".to_vec(), &[], ""),
+        ("behind an empty line", b"\r\n".to_vec(), &[], ""),
+        ("in a second empty line", b"\r\n\r".to_vec(), &[UNFINISHED], "head"),
+        ("in a head", b"POST /api/message".to_vec(), &[UNFINISHED], "head"),
+        ("in a body of known length", message[..message.len() - 1].to_vec(), &[UNFINISHED], "body"),
+        ("in a chunk size", chunked(b"4"), &[UNFINISHED], "body"),
+        ("in a chunk", chunked(b"46\r\n{"), &[UNFINISHED], "body"),
+        ("in a trailer", in_trailer, &[UNFINISHED], "body"),
+        ("in a body that is dropped", head_only, &[404], ""),
+        ("between requests", message.clone(), &[200], ""),
+        ("behind an empty line between requests", [message.as_slice(), b"\r\n"].concat(), &[200], ""),
+        ("in the head of another request", [message.as_slice(), b"P"].concat(), &[200, UNFINISHED], "head"),
     ]
 }
 
@@ -35,24 +40,16 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
     answers.iter().map(|answer| (answer.status, answer.closes())).collect()
 }
 
-/// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer; one
-/// whose body is dropped was answered before. The answer to a deadline names the part that was late.
+/// Ends the connection in each state. A request that has begun is answered with `unfinished` and the last answer.
 fn endings(reason: CloseReason, unfinished: u16) {
-    let [kept, last, dropped] = [(200, false), (unfinished, true), (404, false)];
-    for (state, bytes) in states() {
-        let expected: &[_] = match state {
-            "no request yet" | "in an empty line" | "behind an empty line" => &[],
-            "in a body that is dropped" => &[dropped],
-            "between requests" | "behind an empty line between requests" => &[kept],
-            "in the head of another request" => &[kept, last],
-            _ => &[last],
-        };
+    for (state, bytes, expected, part) in states() {
+        let answer = |status: &u16| if *status == UNFINISHED { (unfinished, true) } else { (*status, false) };
+        let expected: Vec<_> = expected.iter().map(answer).collect();
         let mut connection = at(&bytes);
         assert_eq!(connection.give_up(reason), Next::Close(reason), "{state}");
         connection.feed(&post(MESSAGE), Through::Input);
         let answers = connection.outcome().answers;
         assert_eq!(statuses(&answers), expected, "{state}");
-        let part = if state.contains("head") || state == "in a second empty line" { "head" } else { "body" };
         for late in answers.iter().filter(|answer| answer.status == 408) {
             assert_eq!(late.problem()["detail"], format!("the {part} took too long to arrive"), "{state}");
         }
@@ -105,9 +102,9 @@ fn heads_are_counted() {
 /// `finish` closes an idle connection, and lets any other end with the request that it is in.
 #[test]
 fn the_gateway_stops() {
-    for (state, bytes) in states() {
-        let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
-        assert_eq!(at(&bytes).finish(), idle, "{state}");
+    for (state, bytes, statuses, _) in states() {
+        let is_idle = !statuses.contains(&UNFINISHED) && !statuses.contains(&404);
+        assert_eq!(at(&bytes).finish(), is_idle, "{state}");
     }
     assert!(at(b"garbage\r\n").finish(), "closed already");
 }

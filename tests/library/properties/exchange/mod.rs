@@ -18,18 +18,10 @@ const PREFIXES: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
 
 /// The sizes of payloads in bytes: on both sides of what has a short head, of what is copied, and of a batch; and the
 /// largest.
-const PAYLOADS: [usize; 10] = [
-    0,
-    1,
-    255,
-    256,
-    5_000,
-    REFERENCED_BYTES - 14,
-    REFERENCED_BYTES,
-    BATCH_BYTES - 1,
-    BATCH_BYTES + 5_000,
-    LARGEST_PAYLOAD,
-];
+const PAYLOADS: [usize; 10] = {
+    let (referenced, batch) = (REFERENCED_BYTES, BATCH_BYTES);
+    [0, 1, 255, 256, 5_000, referenced - 14, referenced, batch - 1, batch + 5_000, LARGEST_PAYLOAD]
+};
 const LARGEST_PAYLOAD: usize = CONTENT_BYTES - 256;
 /// The number of posted messages from which on others would be refused.
 const QUEUE_MESSAGES: usize = 12;
