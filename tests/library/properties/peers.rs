@@ -50,10 +50,10 @@ pub(crate) fn zmtp(input: &[u8]) {
             _ => bytes.extend_from_slice(input),
         }
         for bounds in BOUNDS {
-            let expected = read_plainly(&bytes, bounds);
-            for pieces in ways(&bytes) {
-                agrees(&pieces, bounds, &expected);
-            }
+            let mut said = Vec::new();
+            let end = read_plainly(&bytes, bounds, &mut said);
+            let expected = (said, end);
+            ways(&bytes).iter().for_each(|pieces| agrees(pieces, bounds, &expected));
         }
     }
 }
@@ -147,13 +147,8 @@ fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, PeerFault> {
 }
 
 /// Reads all that a peer sends, one frame after the other.
-fn read_plainly(input: &[u8], (role, payload_bytes): (SocketRole, u64)) -> Transcript {
-    let mut said = Vec::new();
-    let end = read_stream(input, role, payload_bytes, &mut said);
-    (said, end)
-}
-
-fn read_stream(input: &[u8], role: SocketRole, payload_bytes: u64, said: &mut Vec<Said>) -> Result<(), PeerFault> {
+fn read_plainly(input: &[u8], bounds: (SocketRole, u64), said: &mut Vec<Said>) -> Result<(), PeerFault> {
+    let publishes = bounds.0 == SocketRole::Publishes;
     let mut mechanism = Vec::new();
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
         match (at, byte) {
@@ -170,7 +165,7 @@ fn read_stream(input: &[u8], role: SocketRole, payload_bytes: u64, said: &mut Ve
         }
     }
     let Some(mut rest) = input.get(GREETING_BYTES..) else { return Ok(()) };
-    said.push(Said::Greeting(role == SocketRole::Publishes));
+    said.push(Said::Greeting(publishes));
     let Some(ready) = take_frame(&mut rest)? else { return Ok(()) };
     if !ready.is_command {
         return Err(PeerFault::Handshake);
@@ -183,17 +178,14 @@ fn read_stream(input: &[u8], role: SocketRole, payload_bytes: u64, said: &mut Ve
     }
     let fault = if ready.body.starts_with(b"\x05ERROR") { PeerFault::Refused } else { PeerFault::Handshake };
     let socket_type = socket_type(ready.body).ok_or(fault)?;
-    let publishes = role == SocketRole::Publishes;
-    let fitting = if publishes { ["PUB", "XPUB"] } else { ["SUB", "XSUB"] };
-    if !fitting.iter().any(|fitting| fitting.as_bytes() == socket_type) {
-        return Err(if (1..=20).contains(&socket_type.len()) && socket_type.iter().all(|byte| is_of_name(*byte)) {
-            PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned())
-        } else {
-            PeerFault::Handshake
-        });
+    let is_name = (1..=20).contains(&socket_type.len()) && socket_type.iter().all(|byte| is_of_name(*byte));
+    match (publishes, socket_type) {
+        (true, b"PUB" | b"XPUB") | (false, b"SUB" | b"XSUB") => {}
+        _ if is_name => return Err(PeerFault::SocketType(String::from_utf8_lossy(socket_type).into_owned())),
+        _ => return Err(PeerFault::Handshake),
     }
     said.push(Said::Ready(input[11] > 0));
-    if publishes { read_messages(rest, payload_bytes, said) } else { read_subscriptions(rest, said) }
+    if publishes { read_messages(rest, bounds.1, said) } else { read_subscriptions(rest, said) }
 }
 
 /// Returns whether the name of a mechanism or of a socket type may have this byte.
