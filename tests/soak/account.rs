@@ -128,13 +128,20 @@ impl Account {
         }
     }
 
-    /// Compares the answers with the deliveries by so many hubs, of which all but the last were killed.
+    /// Compares the answers with the deliveries by so many hubs, of which all but the last were killed. The messages of each
+    /// connection must have been delivered in the order of their numbers.
     pub(crate) fn close(&mut self, hubs: usize) -> Totals {
-        self.check_order();
         let mut totals = Totals { ended_hubs: hubs - 1, ..Totals::default() };
         let kills = Kills::of(&self.entries, hubs);
-        let mut failures = Vec::new();
+        let (mut failures, mut last) = (Vec::new(), vec![None; self.connections as usize + 1]);
         for (number, entry) in self.entries.iter().enumerate() {
+            let arrived = (entry.generation, entry.arrival);
+            if entry.generation > 0
+                && let Some((before, at)) = last[entry.connection as usize].replace((number, arrived))
+                && at > arrived
+            {
+                failures.push(format!("message {number} was delivered before {before} of the same connection"));
+            }
             *totals.outcomes.entry(entry.outcome).or_default() += 1;
             match (entry.outcome, entry.generation > 0) {
                 (Outcome::Refused | Outcome::Incomplete, true) => {
@@ -154,22 +161,6 @@ impl Account {
         }
         failures.into_iter().for_each(|what| self.fail(&what));
         totals
-    }
-
-    /// Checks that the messages of each connection were delivered in the order of their numbers.
-    fn check_order(&mut self) {
-        let mut last: Vec<Option<(u16, u32, u32)>> = vec![None; self.connections as usize + 1];
-        let mut failures = Vec::new();
-        for (number, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.generation > 0) {
-            let last = &mut last[entry.connection as usize];
-            if let Some((generation, arrival, before)) = *last
-                && (generation, arrival) > (entry.generation, entry.arrival)
-            {
-                failures.push(format!("message {number} was delivered before {before} of the same connection"));
-            }
-            *last = Some((entry.generation, entry.arrival, number as u32));
-        }
-        failures.into_iter().for_each(|what| self.fail(&what));
     }
 
     /// Compares it with the gateway's counters.

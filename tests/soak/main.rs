@@ -38,6 +38,8 @@ use support::{
 };
 use world::{TIMEOUTS, World};
 
+/// About three quarters of the clients are connected at any time.
+const CLIENTS: usize = 13_000;
 /// How long the gateway may take to become quiet after the load.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// How long a message may take to arrive before the next one is posted.
@@ -67,9 +69,6 @@ struct Options {
     /// how long the load lasts
     #[argh(option)]
     seconds: u64,
-    /// the clients. About three quarters of them are connected at any time
-    #[argh(option, default = "13_000")]
-    clients: usize,
     /// the seed of all random choices
     #[argh(option)]
     seed: u64,
@@ -91,7 +90,7 @@ fn soak(options: &Options) -> i32 {
     raise_descriptors();
     // Some descriptors are left for everything else.
     let most = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit * 8 / 10) as usize);
-    let clients = options.clients.min(most);
+    let clients = CLIENTS.min(most);
     println!("{name}: {clients} clients for {} s, seed {}", options.seconds, options.seed);
     std::fs::create_dir_all(&options.output).unwrap();
     let directory = tempfile::tempdir().unwrap();

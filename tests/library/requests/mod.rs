@@ -2,9 +2,10 @@
 
 mod endings;
 mod files;
-mod heads;
+mod interim;
 mod limits;
 pub(crate) mod random;
+mod token;
 
 // Requests as bytes, for the tests that make their own.
 
