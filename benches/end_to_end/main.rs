@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use argh::FromArgs;
+use argh::{EarlyExit, FromArgs};
 
 use bus::Subscriber;
 use measure::{Bench, Scenario};
@@ -81,23 +81,20 @@ impl Arguments {
     fn from_command_line() -> Self {
         let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let parsed = Self::from_args(&["cargo bench --bench end_to_end --"], &arguments);
-        let arguments = parsed.unwrap_or_else(|exit| {
+        let parsed = Self::from_args(&["cargo bench --bench end_to_end --"], &arguments).and_then(Self::checked);
+        parsed.unwrap_or_else(|exit| {
             println!("{}", exit.output);
             std::process::exit(if exit.status.is_ok() { 0 } else { NO_RESULT.into() })
-        });
-        if let Err(error) = arguments.check() {
-            eprintln!("{error}");
-            std::process::exit(NO_RESULT.into());
-        }
-        arguments
+        })
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn checked(self) -> Result<Self, EarlyExit> {
         match self.fail_above {
-            Some(_) if self.against.is_none() => Err("--fail-above needs --against, the build to compare with".into()),
-            Some(_) if self.rounds < MIN_ROUNDS => Err(format!("--fail-above needs at least {MIN_ROUNDS} rounds")),
-            _ => Ok(()),
+            Some(_) if self.against.is_none() => {
+                Err("--fail-above needs --against, the build to compare with".to_owned())?
+            }
+            Some(_) if self.rounds < MIN_ROUNDS => Err(format!("--fail-above needs at least {MIN_ROUNDS} rounds"))?,
+            _ => Ok(self),
         }
     }
 }

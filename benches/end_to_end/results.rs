@@ -216,10 +216,8 @@ fn median_and_range(ratios: &[f64]) -> Option<(f64, String)> {
 /// Writes the file anew, with these tables between its two marks.
 pub(crate) fn write(file: &Path, tables: &str) {
     let text = fs::read_to_string(file).unwrap();
-    let mut parts = text.split(MARK);
-    let (Some(before), Some(_), Some(after), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-        panic!("{} must contain its mark twice: {MARK}", file.display());
-    };
+    let parts: Vec<_> = text.split(MARK).collect();
+    let [before, _, after] = parts[..] else { panic!("{} must contain its mark twice: {MARK}", file.display()) };
     fs::write(file, format!("{before}{MARK}\n{tables}{MARK}{after}")).unwrap();
 }
 
@@ -266,14 +264,13 @@ const LONGEST: f64 = 3.0;
 
 /// Draws the workloads that measure processor time and that have a peer.
 pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
-    let groups: Vec<_> = measured.iter().filter_map(|(workload, results)| group(workload, results)).collect();
     let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / LONGEST;
     let mut body = format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same workload (gateway = 1)</text>"#);
     let mut y = BAR_HEIGHT + TITLE_HEIGHT;
-    for (title, bars) in &groups {
+    for (title, bars) in measured.iter().filter_map(|(workload, results)| group(workload, results)) {
         let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{title}</text>"#);
         y += GAP;
-        for &(name, ratio) in bars {
+        for (name, ratio) in bars {
             let class = if ratio == 1.0 { "own" } else { "peer" };
             let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio.min(LONGEST) * scale);
             let cut = if ratio > LONGEST { "… " } else { "" };

@@ -122,7 +122,8 @@ impl Director {
 
     fn replace_hub(&mut self) {
         self.world.changes.begin(Change::Hub);
-        self.hubs.kill();
+        // It is killed with SIGKILL.
+        self.hubs.running = None;
         sleep(self.random.pause_ms(0..2_000));
         self.hubs.start_next();
         self.gateway.wait_connected();
@@ -291,11 +292,6 @@ impl Hubs {
 
     pub(crate) fn signal(&self, signal: Signal) {
         self.running.as_ref().expect("a running hub").signal(signal);
-    }
-
-    /// Kills the hub with SIGKILL.
-    pub(crate) fn kill(&mut self) {
-        self.running = None;
     }
 }
 

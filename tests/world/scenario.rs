@@ -195,9 +195,7 @@ impl Gateway {
         }
         self.end_connections("off");
         self.world.change(|moment| moment.token = None);
-        for mode in &self.modes {
-            mode.send_modify(Mode::close);
-        }
+        self.modes.iter().for_each(|mode| mode.send_modify(Mode::close));
         *self.closing.borrow_mut() = self.open.take();
         sleep(random.pause_ms(0..2_000)).await;
     }
@@ -229,9 +227,7 @@ impl Gateway {
 
     fn drain(&self, deadline: Instant) {
         self.world.drain_deadline.set(Some(World::now() + deadline.saturating_duration_since(Instant::now())));
-        for mode in &self.modes {
-            mode.send_modify(|mode| mode.drain(deadline));
-        }
+        self.modes.iter().for_each(|mode| mode.send_modify(|mode| mode.drain(deadline)));
     }
 
     fn end_connections(&self, why: &'static str) {

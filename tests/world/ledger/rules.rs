@@ -168,17 +168,10 @@ impl Ledger {
     pub(crate) fn take_answers(&mut self, bytes: &[u8]) {
         self.dialogue.unread.extend_from_slice(bytes);
         loop {
-            match self.dialogue.next() {
-                Ok(None) => break,
-                Ok(Some((request, answer))) => {
-                    let (request, answer) = (request.clone(), answer.clone());
-                    self.judge(&request, &answer);
-                }
-                Err(fault) => {
-                    check!(self.life, false, "an answer has {fault}");
-                    break;
-                }
-            }
+            let next = self.dialogue.next().map(|next| next.map(|(request, answer)| (request.clone(), answer.clone())));
+            check!(self.life, next.is_ok(), "an answer has {next:?}");
+            let Ok(Some((request, answer))) = next else { return };
+            self.judge(&request, &answer);
         }
     }
 
