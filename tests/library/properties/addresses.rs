@@ -65,31 +65,15 @@ fn listen_address(text: &str) -> Option<ListenAddress> {
 
 /// Returns a number that is written in digits alone and is not greater than `greatest`.
 fn digits(text: &str, greatest: u64) -> Option<u64> {
-    let mut number = None;
-    for c in text.chars() {
-        let digit = u64::from(c.to_digit(10)?);
-        number = Some(number.unwrap_or(0) * 10 + digit).filter(|number| *number <= greatest);
-        number?;
-    }
-    number
+    let is_in_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| is_in_digits && *number <= greatest)
 }
 
-/// Reads a name from its end to its beginning.
 fn is_name(name: &str) -> bool {
-    let mut label = String::new();
-    let mut labels = Vec::new();
-    for c in name.chars().rev().skip(usize::from(name.ends_with('.'))) {
-        if c == '.' {
-            labels.push(std::mem::take(&mut label));
-        } else if matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_') {
-            label.push(c);
-        } else {
-            return false;
-        }
-    }
-    labels.push(label);
-    labels.iter().all(|label| !label.is_empty() && !label.ends_with('-'))
-        && labels[0].chars().any(|c| !c.is_ascii_digit())
+    let labels: Vec<_> = name.strip_suffix('.').unwrap_or(name).split('.').collect();
+    let is_of_label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_label = |label: &&str| !label.is_empty() && !label.starts_with('-') && label.chars().all(is_of_label);
+    labels.iter().all(is_label) && !labels[labels.len() - 1].bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reads an address of fe80::/10 with the name of its interface.

@@ -117,18 +117,11 @@ fn field(line: &[u8]) -> (String, &[u8]) {
 /// Percent-decoding, byte by byte; what is no encoding stands for itself.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&byte, behind)) = rest.split_first() {
-        let digit = |at: usize| behind.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-        match (byte, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                rest = &behind[2..];
-            }
-            _ => {
-                decoded.push(byte);
-                rest = behind;
-            }
-        }
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    while let [byte, behind @ ..] = rest {
+        let encoded = if let (b'%', [high, low, ..]) = (byte, behind) { digit(high).zip(digit(low)) } else { None };
+        decoded.push(encoded.map_or(*byte, |(high, low)| (high * 16 + low) as u8));
+        rest = &behind[if encoded.is_some() { 2 } else { 0 }..];
     }
     decoded
 }
@@ -174,9 +167,9 @@ fn read_plainly(input: &[u8]) -> Option<Body> {
     loop {
         let line = take_line(&mut rest)?;
         let digits = line.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(line.len());
-        let (size, extensions) = line.split_at(digits);
-        if !are_extensions(extensions) {
-            return None;
+        let (size, mut extensions) = line.split_at(digits);
+        while !extensions.is_empty() {
+            extensions = skip_extension(extensions)?;
         }
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
@@ -189,20 +182,11 @@ fn read_plainly(input: &[u8]) -> Option<Body> {
     Some((content, input.len() - rest.len()))
 }
 
-/// Returns whether this is `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
-fn are_extensions(mut rest: &[u8]) -> bool {
-    while !rest.is_empty() {
-        let Some(name) = skip_blanks(rest).strip_prefix(b";") else { return false };
-        let Some(behind) = skip_token(skip_blanks(name)) else { return false };
-        rest = match skip_blanks(behind).strip_prefix(b"=").map(skip_blanks) {
-            None => behind,
-            Some(value) => match value.strip_prefix(b"\"").map_or_else(|| skip_token(value), skip_quoted) {
-                Some(behind) => behind,
-                None => return false,
-            },
-        };
-    }
-    true
+/// Returns what follows one of `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
+fn skip_extension(bytes: &[u8]) -> Option<&[u8]> {
+    let behind = skip_token(skip_blanks(skip_blanks(bytes).strip_prefix(b";")?))?;
+    let Some(value) = skip_blanks(behind).strip_prefix(b"=").map(skip_blanks) else { return Some(behind) };
+    value.strip_prefix(b"\"").map_or_else(|| skip_token(value), skip_quoted)
 }
 
 fn skip_blanks(bytes: &[u8]) -> &[u8] {

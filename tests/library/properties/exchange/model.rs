@@ -253,11 +253,10 @@ impl Model {
 
 /// Returns what is behind the first `skipped` bytes of these parts.
 fn behind<'p>(parts: &[&'p [u8]], mut skipped: usize) -> Vec<&'p [u8]> {
-    let mut behind = Vec::new();
-    for part in parts {
+    let cut = |part: &&'p [u8]| {
         let now = skipped.min(part.len());
-        behind.push(&part[now..]);
         skipped -= now;
-    }
-    behind
+        &part[now..]
+    };
+    parts.iter().map(cut).collect()
 }
