@@ -94,7 +94,6 @@ impl Load {
             for event in &self.events {
                 let index = event.data.u64() as usize;
                 let connection = &mut self.connections[index];
-                connection.flush();
                 let answered = connection.receive(&mut self.buffer, &mut self.answers);
                 if answered == 0 || connection.unanswered > 0 {
                     continue;
@@ -140,7 +139,6 @@ impl Load {
             for event in &self.events {
                 let index = event.data.u64() as usize;
                 let connection = &mut self.connections[index];
-                connection.flush();
                 if connection.receive(&mut self.buffer, &mut self.answers) > 0 {
                     delays_ns.push(since_ns(from) - due_ns[index]);
                     idle.push_back(index);
@@ -172,7 +170,7 @@ impl Load {
 fn register(epoll: &OwnedFd, index: usize, connection: &LoadConnection, is_single: bool) {
     let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
     let interest = if is_single { interest } else { interest | epoll::EventFlags::OUT };
-    epoll::add(epoll, connection.socket(), epoll::EventData::new_u64(index as u64), interest).unwrap();
+    epoll::add(epoll, connection.connection.socket(), epoll::EventData::new_u64(index as u64), interest).unwrap();
 }
 
 /// How long a server may take to accept a connection, and for each step of the handshake of TLS.
@@ -190,11 +188,11 @@ impl LoadConnection {
     /// because otherwise many ports would be in TIME_WAIT.
     fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Self {
         let mut this = Self::begin(address, None, tls);
-        this.socket().set_linger(Some(Duration::ZERO)).unwrap();
+        this.connection.socket().set_linger(Some(Duration::ZERO)).unwrap();
         this.flush();
         while this.connection.is_handshaking() {
             let timeout = Timespec::try_from(CONNECT_TIMEOUT).unwrap();
-            let ready = poll(&mut [PollFd::new(this.socket(), PollFlags::IN)], Some(&timeout));
+            let ready = poll(&mut [PollFd::new(this.connection.socket(), PollFlags::IN)], Some(&timeout));
             assert_eq!(ready, Ok(1), "the server does not answer the handshake in time");
             assert_ne!(this.connection.receive(&mut [0; READ_BYTES]).expect("a handshake"), 0, "the server closed");
             this.flush();
@@ -216,10 +214,6 @@ impl LoadConnection {
         Self { connection: Connection::over(socket, tls).unwrap(), unanswered: 0 }
     }
 
-    fn socket(&self) -> &Socket {
-        self.connection.socket()
-    }
-
     /// Sends a pipeline of requests, as far as the socket takes them now.
     fn send(&mut self, requests: &[u8], pipelined: usize) {
         self.unanswered += pipelined;
@@ -230,8 +224,9 @@ impl LoadConnection {
         self.connection.flush().expect("the server takes requests");
     }
 
-    /// Reads all bytes that have come. Returns the number of answers that are complete now.
+    /// Sends what waits, and reads all bytes that have come. Returns the number of answers that are complete now.
     fn receive(&mut self, buffer: &mut [u8], answers: &mut Answers) -> usize {
+        self.flush();
         loop {
             match self.connection.receive(buffer) {
                 Ok(0) => panic!("the server closed a connection"),
@@ -296,7 +291,7 @@ pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The body of every answer, without white space behind it, which servers differ in.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
 /// A topic of the public clients, whose messages are checked field by field.
-const TOPIC: &str = "adapter/nodes/data";
+pub(crate) const TOPIC: &str = "adapter/nodes/data";
 /// The digits of a timestamp in nanoseconds: as many as the largest `u64` has.
 const STAMP_DIGITS: usize = 20;
 /// The bytes before the timestamp in a body, and so in a payload.
@@ -325,10 +320,6 @@ impl Request {
         let digits = format!("{time_ns:0STAMP_DIGITS$}");
         self.bytes[self.stamp_at..self.stamp_at + STAMP_DIGITS].copy_from_slice(digits.as_bytes());
     }
-}
-
-pub(crate) fn topic(bytes: usize) -> String {
-    format!("{TOPIC:x<bytes$}")
 }
 
 pub(crate) fn stamp_of(payload: &[u8]) -> Option<u64> {

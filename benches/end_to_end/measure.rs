@@ -14,7 +14,7 @@ use serde::Deserialize;
 use socket2::SockAddr;
 
 use crate::bus::{ARRIVAL_TIMEOUT, Publishers, Subscriber};
-use crate::load::{Load, Outcome, Request, topic};
+use crate::load::{Load, Outcome, Request, TOPIC};
 use crate::servers::{Cpu, Programs, Server, Via, cpu_of, run_on};
 use crate::support::net::dead_endpoint;
 use crate::support::process::Process;
@@ -161,7 +161,7 @@ impl Bench {
             let authority = CertificateDer::from_pem_file(self.programs.file("gateway-ca.pem")).unwrap();
             Arc::new(trusting([authority], ALL_VERSIONS))
         });
-        let topic = topic(prefixes);
+        let topic = format!("{TOPIC:x<prefixes$}");
         let connect = || Subscriber::connect(self.start, hub, subscribers, &topic.as_bytes()[..prefixes]);
         let own_subscriber = (subscribers > 0).then(connect);
         let server = RunningServer { server, process, address, start, tls, own_subscriber, publishers, topic };

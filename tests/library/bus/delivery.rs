@@ -30,7 +30,7 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
         assert_eq!(running.expect_connected(&fast).0.as_str(), fast.url);
         assert!(!running.publisher.reaches_all());
         running.publish(0, 0).unwrap();
-        assert_eq!(number_in(&fast.receive().unwrap()), 0);
+        assert_eq!(number_in(&receive(&fast.socket, PATIENCE).unwrap()), 0);
 
         let slow = Hub::at(&slow_url, 10);
         assert_eq!(running.expect_connected(&slow).0.as_str(), slow_url);
@@ -38,7 +38,7 @@ fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
         let accepted = running.publish_until_stalled(1, 8_192);
         for hub in [&slow, &fast] {
             for number in 1..accepted {
-                assert_eq!(number_in(&hub.receive().expect("lost")), number);
+                assert_eq!(number_in(&receive(&hub.socket, PATIENCE).expect("lost")), number);
             }
             assert!(receive(&hub.socket, Duration::from_millis(50)).is_none());
         }

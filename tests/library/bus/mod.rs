@@ -13,7 +13,7 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Pub
 use adapter_gateway::message::publish::Publish;
 use adapter_gateway::terms::limits::Limits;
 
-use crate::support::{PATIENCE, eventually, socket};
+use crate::support::{eventually, socket};
 
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
@@ -34,10 +34,6 @@ impl Hub {
 
     pub(crate) fn new() -> Self {
         Self::at("tcp://127.0.0.1:*", 0)
-    }
-
-    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
-        receive(&self.socket, PATIENCE)
     }
 }
 

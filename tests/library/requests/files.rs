@@ -148,11 +148,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
             format!("{} {}", message.topic, String::from_utf8_lossy(&message.payload))
         })
     });
-    told.collect::<String>() + end(outcome.end) + "\n"
-}
-
-fn end(end: End) -> &'static str {
-    match end {
+    let end = match outcome.end {
         End::Open(Waiting::Request) => "open: between requests",
         End::Open(Waiting::Head) => "open: in a head",
         End::Open(Waiting::Body) => "open: in a body",
@@ -160,5 +156,6 @@ fn end(end: End) -> &'static str {
         End::Closed(CloseReason::Refused | CloseReason::Unauthorized) => "closed: refused",
         End::Closed(CloseReason::EndOfInput) => "closed: end of input",
         End::Closed(CloseReason::TimedOut) => "closed: timed out",
-    }
+    };
+    told.collect::<String>() + end + "\n"
 }
