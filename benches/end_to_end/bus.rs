@@ -149,10 +149,6 @@ impl Publishers {
         Self { sockets: (0..count).map(connect).collect(), topic: topic.to_owned() }
     }
 
-    pub(crate) fn count(&self) -> u64 {
-        self.sockets.len() as u64
-    }
-
     pub(crate) fn send(&self) {
         self.sockets.iter().for_each(|socket| socket.send_multipart([self.topic.as_str(), PAYLOAD], 0).unwrap());
     }
@@ -164,7 +160,7 @@ impl Publishers {
         while start.elapsed() < duration {
             pace(requests);
             self.send();
-            requests += self.count();
+            requests += self.sockets.len() as u64;
         }
         Outcome { requests, elapsed: start.elapsed(), delays_ns: Vec::new() }
     }

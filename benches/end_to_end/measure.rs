@@ -228,8 +228,9 @@ impl Bench {
                 rates(&run(self.duration))
             }
             Scenario::Publish { publishers } => {
+                let messages = publishers as u64;
                 let publishers = Publishers::connect(&server.publishers, publishers, &server.topic);
-                self.await_subscriptions(server, publishers.count(), || publishers.send());
+                self.await_subscriptions(server, messages, || publishers.send());
                 let run = |duration| self.run(server, || publishers.run(duration, self.pace(server, SMALL_BYTES)));
                 run(WARM_UP);
                 vec![bus_per_message(&run(self.duration))]

@@ -141,10 +141,8 @@ pub(crate) fn medians(workload: &Workload, results: &Results) -> String {
     }
     if results.servers().any(|server| server == Server::GatewayOther) {
         let ratios = metrics.iter().map(|&metric| results.ratios(Server::Gateway, Server::GatewayOther, metric));
-        let cells: Vec<_> = ratios
-            .filter_map(|ratios| median_and_range(&ratios))
-            .map(|(ratio, range)| format!("{ratio:.2} ({range})"))
-            .collect();
+        let ratios = ratios.filter_map(|ratios| median_and_range(&ratios));
+        let cells: Vec<_> = ratios.map(|(ratio, range)| format!("{ratio:.2} ({range})")).collect();
         let _ = writeln!(table, "| this build / other build | {} |", cells.join(" | "));
     }
     table
@@ -297,11 +295,9 @@ pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
 fn group<'w>(workload: &'w Workload, results: &Results) -> Option<(&'w str, Vec<(&'w str, f64)>)> {
     let metric = Metric::CpuPerRequest;
     let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
-    let mut bars: Vec<_> = results
-        .servers()
-        .filter(|&server| server == Server::GatewayTcp || !server.is_gateway() && server.publishes())
-        .map(|server| (server.name(), median(&results.ratios(server, Server::Gateway, metric))))
-        .collect();
+    let is_peer = |server: &Server| *server == Server::GatewayTcp || !server.is_gateway() && server.publishes();
+    let bar = |server: Server| (server.name(), median(&results.ratios(server, Server::Gateway, metric)));
+    let mut bars: Vec<_> = results.servers().filter(is_peer).map(bar).collect();
     if bars.is_empty() || !is_of_processor_time {
         return None;
     }

@@ -6,13 +6,13 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
@@ -67,14 +67,10 @@ impl TransportListener for SimulatedListener {
             check!(0, (least..=most + SLACK).contains(&pause), "a pause of {pause:?} in accepting, not up to {most:?}");
         }
         world.call();
-        poll_fn(|context| {
-            if self.backlog.is_closed.get() || !self.backlog.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            self.backlog.acceptors.borrow_mut().push(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+        while !self.backlog.is_closed.get() && self.backlog.is_empty() {
+            self.backlog.changed.notified().await;
+        }
+        Ok(())
     }
 
     fn is_acceptable(&self) -> bool {
@@ -103,7 +99,7 @@ impl TransportListener for SimulatedListener {
 pub(crate) struct Backlog {
     waiting: RefCell<VecDeque<Rc<Socket>>>,
     is_closed: Cell<bool>,
-    acceptors: RefCell<Vec<Waker>>,
+    changed: Notify,
 }
 
 impl Backlog {
@@ -113,7 +109,7 @@ impl Backlog {
             return false;
         }
         self.waiting.borrow_mut().push_back(Rc::clone(socket));
-        self.wake();
+        self.changed.notify_waiters();
         true
     }
 
@@ -127,11 +123,7 @@ impl Backlog {
         for socket in self.waiting.take() {
             socket.end_both();
         }
-        self.wake();
-    }
-
-    fn wake(&self) {
-        self.acceptors.take().into_iter().for_each(Waker::wake);
+        self.changed.notify_waiters();
     }
 }
 

@@ -195,13 +195,11 @@ impl World {
 
     pub(crate) fn set_waiting_for_places(&self, is_waiting: bool) {
         let (before, now) = (self.waiting_for_places.get(), Self::now());
-        self.waiting_for_places.set(if is_waiting { before + 1 } else { before - 1 });
-        match self.waiting_for_places.get() {
-            0 => {
-                self.short_since.set(None);
-                self.short_until.set(now);
-            }
-            _ => self.short_since.set(self.short_since.get().or(Some(now))),
+        let waiting = if is_waiting { before + 1 } else { before - 1 };
+        self.waiting_for_places.set(waiting);
+        self.short_since.set((waiting > 0).then(|| self.short_since.get().unwrap_or(now)));
+        if waiting == 0 {
+            self.short_until.set(now);
         }
     }
 

@@ -50,9 +50,8 @@ fn listen_address(text: &str) -> Option<ListenAddress> {
         return is_path.then(|| ListenAddress::Path(PathBuf::from(path)));
     }
     if let Some(number) = text.strip_prefix("fd:") {
-        return digits(number, i32::MAX as u64)
-            .filter(|number| *number > 2)
-            .map(|number| ListenAddress::Descriptor(number as i32));
+        let number = digits(number, i32::MAX as u64).filter(|number| *number > 2);
+        return number.map(|number| ListenAddress::Descriptor(number as i32));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Some(ListenAddress::Tcp(address.into()));

@@ -102,11 +102,9 @@ proptest! {
         edits in vec(edit(), 1..4),
         at in vec(any::<Index>(), 0..6),
     ) {
-        let runs: Vec<_> = cut(&content, &chunks).into_iter().filter(|run| !run.is_empty()).collect();
-        let mut wire: Vec<_> = runs
-            .into_iter()
-            .flat_map(|run| [format!("{:X}{extension}\r\n", run.len()).as_bytes(), run, b"\r\n"].concat())
-            .collect();
+        let runs = cut(&content, &chunks).into_iter().filter(|run| !run.is_empty());
+        let chunk = |run: &[u8]| [format!("{:X}{extension}\r\n", run.len()).as_bytes(), run, b"\r\n"].concat();
+        let mut wire: Vec<_> = runs.flat_map(chunk).collect();
         wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
         let body_bytes = wire.len();
         wire.extend(&behind);
