@@ -3,11 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use adapter_gateway::tls::session::Acceptor;
@@ -15,6 +13,7 @@ use adapter_gateway::tls::source::{CertificateSource, Occasion};
 use rustix::io::Errno;
 use rustls::client::Resumption;
 use rustls::{ALL_VERSIONS, ClientConfig};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::ledger::Ledger;
@@ -36,6 +35,11 @@ pub(crate) struct Socket {
     pub(crate) ledger: Rc<RefCell<Ledger>>,
     state: RefCell<State>,
     random: RefCell<Random>,
+    /// Who waits for bytes or for room, at either end.
+    reader: Notify,
+    writer: Notify,
+    client_reader: Notify,
+    client_writer: Notify,
 }
 
 #[derive(Default)]
@@ -53,28 +57,6 @@ struct State {
     error: Option<Errno>,
     /// The next wait for a write ends at once, although a write has found no room.
     has_room_again: bool,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    client_reader: Option<Waker>,
-    client_writer: Option<Waker>,
-}
-
-impl State {
-    fn wake_all(&mut self) {
-        let Self { reader, writer, client_reader, client_writer, .. } = self;
-        [reader, writer, client_reader, client_writer].into_iter().for_each(wake);
-    }
-}
-
-fn wake(waker: &mut Option<Waker>) {
-    if let Some(waker) = waker.take() {
-        waker.wake();
-    }
-}
-
-fn wait<T>(waker: &mut Option<Waker>, context: &Context<'_>) -> Poll<T> {
-    *waker = Some(context.waker().clone());
-    Poll::Pending
 }
 
 /// The gateway's end.
@@ -83,7 +65,9 @@ impl Socket {
         let send_bytes = random.pick(&[1, 100, 4_000, 65_536, 1_000_000]);
         let send_bytes = if random.permille(700) { 65_536 } else { send_bytes };
         let state = RefCell::new(State { send_bytes, ..State::default() });
-        Rc::new(Self { life, ledger, state, random: RefCell::new(random) })
+        let (reader, writer, client_reader, client_writer) = Default::default();
+        let random = RefCell::new(random);
+        Rc::new(Self { life, ledger, state, random, reader, writer, client_reader, client_writer })
     }
 
     /// Returns whether this call fails for no reason of the client.
@@ -101,22 +85,29 @@ impl Socket {
         Err(error.into())
     }
 
-    pub(crate) fn poll_readable(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.state.borrow_mut();
-        let is_ready = !state.to_gateway.is_empty() || state.client_ended || state.gateway_gone;
-        if is_ready || state.error.is_some() {
-            return Poll::Ready(Ok(()));
-        }
-        wait(&mut state.reader, context)
+    fn wake_all(&self) {
+        [&self.reader, &self.writer, &self.client_reader, &self.client_writer].map(Notify::notify_waiters);
     }
 
-    pub(crate) fn poll_writable(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.state.borrow_mut();
-        let has_room = state.to_client.len() < state.send_bytes || std::mem::take(&mut state.has_room_again);
-        if has_room || state.client_closed || state.gateway_gone || state.error.is_some() {
-            return Poll::Ready(Ok(()));
+    pub(crate) async fn readable(&self) {
+        let is_ready = || {
+            let state = self.state.borrow();
+            !state.to_gateway.is_empty() || state.client_ended || state.gateway_gone || state.error.is_some()
+        };
+        while !is_ready() {
+            self.reader.notified().await;
         }
-        wait(&mut state.writer, context)
+    }
+
+    pub(crate) async fn writable(&self) {
+        let is_ready = || {
+            let mut state = self.state.borrow_mut();
+            let has_room = state.to_client.len() < state.send_bytes || std::mem::take(&mut state.has_room_again);
+            has_room || state.client_closed || state.gateway_gone || state.error.is_some()
+        };
+        while !is_ready() {
+            self.writer.notified().await;
+        }
     }
 
     /// Reads into the spare capacity. Returns the number of bytes.
@@ -138,7 +129,7 @@ impl Socket {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         into.extend(state.to_gateway.drain(..bytes));
-        wake(&mut state.client_writer);
+        self.client_writer.notify_waiters();
         Ok(bytes)
     }
 
@@ -158,7 +149,7 @@ impl Socket {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         state.to_client.extend(&bytes[..room]);
-        wake(&mut state.client_reader);
+        self.client_reader.notify_waiters();
         Ok(room)
     }
 
@@ -169,7 +160,7 @@ impl Socket {
     pub(crate) fn end_writing(&self) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
-        wake(&mut state.client_reader);
+        self.client_reader.notify_waiters();
         if state.error.is_some() { self.breaks(Errno::NOTCONN) } else { Ok(()) }
     }
 
@@ -177,7 +168,7 @@ impl Socket {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
         state.gateway_gone = true;
-        state.wake_all();
+        self.wake_all();
     }
 }
 
@@ -186,51 +177,47 @@ impl Socket {
     /// Sends all of these bytes, as the window allows. Returns whether the gateway may still read.
     pub(crate) async fn send(&self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
-            let sent = poll_fn(|context| {
-                let mut state = self.state.borrow_mut();
-                if state.gateway_gone || state.client_closed {
-                    return Poll::Ready(0);
-                }
-                let room = WINDOW_BYTES.saturating_sub(state.to_gateway.len()).min(bytes.len());
-                if room == 0 {
-                    return wait(&mut state.client_writer, context);
-                }
-                state.to_gateway.extend(&bytes[..room]);
-                wake(&mut state.reader);
-                Poll::Ready(room)
-            });
-            let sent = sent.await;
-            if sent == 0 {
+            let mut state = self.state.borrow_mut();
+            if state.gateway_gone || state.client_closed {
                 return false;
             }
-            bytes = &bytes[sent..];
+            let room = WINDOW_BYTES.saturating_sub(state.to_gateway.len()).min(bytes.len());
+            if room == 0 {
+                drop(state);
+                self.client_writer.notified().await;
+                continue;
+            }
+            state.to_gateway.extend(&bytes[..room]);
+            self.reader.notify_waiters();
+            bytes = &bytes[room..];
         }
         true
     }
 
     /// Waits for bytes, and drops as many. Returns how many there were; 0 at the end.
-    pub(crate) fn receive(&self, most: usize, into: &mut Vec<u8>) -> impl Future<Output = usize> {
-        poll_fn(move |context| {
+    pub(crate) async fn receive(&self, most: usize, into: &mut Vec<u8>) -> usize {
+        loop {
             let mut state = self.state.borrow_mut();
-            if state.client_closed {
-                return Poll::Ready(0);
+            let has_none = state.to_client.is_empty();
+            if state.client_closed || has_none && (state.gateway_ended || state.gateway_gone) {
+                return 0;
             }
-            if state.to_client.is_empty() {
-                let has_ended = state.gateway_ended || state.gateway_gone;
-                return if has_ended { Poll::Ready(0) } else { wait(&mut state.client_reader, context) };
+            if !has_none {
+                let bytes = most.min(state.to_client.len());
+                into.extend(state.to_client.drain(..bytes));
+                self.writer.notify_waiters();
+                return bytes;
             }
-            let bytes = most.min(state.to_client.len());
-            into.extend(state.to_client.drain(..bytes));
-            wake(&mut state.writer);
-            Poll::Ready(bytes)
-        })
+            drop(state);
+            self.client_reader.notified().await;
+        }
     }
 
     pub(crate) fn end(&self) {
         let mut state = self.state.borrow_mut();
         state.client_ended = true;
-        wake(&mut state.reader);
-        wake(&mut state.client_writer);
+        self.reader.notify_waiters();
+        self.client_writer.notify_waiters();
         note!(self.life, "fin", "");
     }
 
@@ -246,7 +233,7 @@ impl Socket {
         if !state.to_client.is_empty() && state.error.is_none() {
             state.error = Some(Errno::CONNRESET);
         }
-        state.wake_all();
+        self.wake_all();
     }
 
     /// Breaks the connection: the gateway's next call fails.
@@ -259,7 +246,7 @@ impl Socket {
         if !state.gateway_gone {
             state.error = Some(error);
         }
-        state.wake_all();
+        self.wake_all();
     }
 }
 
