@@ -1,7 +1,7 @@
 //! Unpacks `seeds` and `found` into `corpus`, which `cargo fuzz run TARGET` starts from and adds to, and git ignores.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::path::Path;
 
@@ -40,7 +40,5 @@ fn unpack() -> io::Result<()> {
 
 /// Returns the same name for the same bytes, so that a change of `found` adds files and replaces none.
 fn name(input: &[u8]) -> String {
-    let mut hasher = DefaultHasher::new();
-    input.hash(&mut hasher);
-    format!("found-{:016x}", hasher.finish())
+    format!("found-{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(input))
 }

@@ -1,7 +1,7 @@
 //! The account of all messages, beside the gateway's counters. Each has a number, and numbers grow with time.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use serde_json::Value;
 
@@ -247,9 +247,7 @@ impl Kills {
 }
 
 fn hash(payload: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    payload.hash(&mut hasher);
-    hasher.finish()
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(payload)
 }
 
 fn number(value: &Value) -> u64 {

@@ -63,8 +63,8 @@ impl Director {
     }
 
     fn disturbances(&self) -> Vec<Disturbance> {
-        let (is_dialled, has_certificate) = (self.hubs.bus.is_dialled, self.certificate.is_some());
-        let (is_bound, has_publishers) = (!is_dialled, self.hubs.bus.publishers.is_some());
+        let (is_dialled, has_certificate) = (self.hubs.is_dialled, self.certificate.is_some());
+        let (is_bound, has_publishers) = (!is_dialled, self.hubs.publishers.is_some());
         vec![
             (is_dialled, "kill the hub", Self::replace_hub),
             (true, "stop the hub", |it| {
@@ -97,15 +97,15 @@ impl Director {
                 it.gateway.wait_state("certificate", "rejected");
                 it.new_certificate();
             }),
-            (is_bound, "peers that leave", |it| subscribe_and_leave(&it.hubs.bus.endpoint, &mut it.random)),
-            (is_bound, "a peer that changes its mind", |it| change_the_mind(&it.hubs.bus.endpoint)),
-            (is_bound, "silent peers", |it| be_silent(&it.hubs.bus.endpoint, it.random.pause_ms(100..6_000))),
+            (is_bound, "peers that leave", |it| subscribe_and_leave(&it.hubs.endpoint, &mut it.random)),
+            (is_bound, "a peer that changes its mind", |it| change_the_mind(&it.hubs.endpoint)),
+            (is_bound, "silent peers", |it| be_silent(&it.hubs.endpoint, it.random.pause_ms(100..6_000))),
             (is_bound, "a peer that does not read", |it| {
-                let _staller = subscribe_and_not_read(&it.hubs.bus.endpoint);
+                let _staller = subscribe_and_not_read(&it.hubs.endpoint);
                 sleep(it.random.pause_ms(100..6_000));
             }),
             (has_publishers, "publishers that leave", |it| {
-                let Bus { endpoint, publishers, .. } = &it.hubs.bus;
+                let Hubs { endpoint, publishers, .. } = &it.hubs;
                 let _staller = it.random.permille(500).then(|| subscribe_and_not_read(endpoint));
                 publish_and_leave(publishers.as_ref().expect("a hub"), &mut it.random);
             }),
@@ -169,13 +169,10 @@ impl Director {
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
-/// Publishers that come and leave.
 const PUBLISHERS: usize = 10;
 /// How long one of them tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-/// Peers that come and leave.
 const PEERS: usize = 100;
-/// Connections that send nothing.
 const SILENT: usize = 200;
 /// Changes of a subscription by one peer, far beyond the bound.
 const CHANGES: usize = 50_000;
@@ -236,19 +233,14 @@ const HUB_MESSAGES: i32 = 256;
 /// The environment variable that names a fault of every hub, to see that the account notices it.
 const PLANT_VARIABLE: &str = "SOAK_PLANT";
 
-/// How the hub and the gateway find each other.
-pub(crate) struct Bus {
-    /// Where the hub binds, or where it connects to the gateway.
-    pub(crate) endpoint: String,
-    /// Whether the gateway connects to the hub. A hub that connects must not end: a message for it would be lost.
-    pub(crate) is_dialled: bool,
-    /// Where publishers connect to the gateway, if that runs a hub of its own between them.
-    pub(crate) publishers: Option<String>,
-}
-
 /// All hubs of a run, one after the other, and the thread that takes what they deliver.
 pub(crate) struct Hubs {
-    pub(crate) bus: Bus,
+    /// Where the hub binds, or where it connects to the gateway.
+    endpoint: String,
+    /// Whether the gateway connects to the hub. A hub that connects must not end: a message for it would be lost.
+    is_dialled: bool,
+    /// Where publishers connect to the gateway, if that runs a hub of its own between them.
+    publishers: Option<String>,
     deliveries: PathBuf,
     pub(crate) count: u16,
     running: Option<Process>,
@@ -256,7 +248,8 @@ pub(crate) struct Hubs {
 }
 
 impl Hubs {
-    pub(crate) fn start(world: &Arc<World>, bus: Bus, directory: &Path) -> Self {
+    /// Starts the first hub for a gateway with such a bus.
+    pub(crate) fn start(world: &Arc<World>, bus: &str, [endpoint, publishers]: [String; 2], directory: &Path) -> Self {
         let deliveries = directory.join("deliveries");
         let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
         socket.bind(&format!("ipc://{}", deliveries.display())).unwrap();
@@ -273,7 +266,9 @@ impl Hubs {
                 world.account().deliver(generation, &topic, &payload);
             }
         });
-        let mut hubs = Self { bus, deliveries, count: 0, running: None, _receiving: receiving };
+        let (is_dialled, publishers) = (bus == "connect", (bus == "hub").then_some(publishers));
+        let (count, running) = (0, None);
+        let mut hubs = Self { endpoint, is_dialled, publishers, deliveries, count, running, _receiving: receiving };
         hubs.start_next();
         hubs
     }
@@ -282,8 +277,8 @@ impl Hubs {
     pub(crate) fn start_next(&mut self) {
         self.count += 1;
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let how = if self.bus.is_dialled { "bind" } else { "connect" };
-        command.args([HUB, how, &self.bus.endpoint]).arg(&self.deliveries).arg(self.count.to_string());
+        let how = if self.is_dialled { "bind" } else { "connect" };
+        command.args([HUB, how, &self.endpoint]).arg(&self.deliveries).arg(self.count.to_string());
         // The hub ends when its stdin ends, so that none outlives the run.
         let hub = Process::spawn(command.stdin(Stdio::piped()));
         hub.next_line().expect("the hub says that it is there");

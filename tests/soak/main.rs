@@ -31,7 +31,7 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
 use account::Outcome;
-use director::{Bus, Certificate, Director, HUB, Hubs};
+use director::{Certificate, Director, HUB, Hubs};
 use samples::{Held, growth};
 use support::{
     Client, Gateway, Pair, Random, Request, cpu_ticks_within, dead_endpoint, enabled, free_address, raise_descriptors,
@@ -155,10 +155,8 @@ fn start(options: &Options, directory: &Path) -> Director {
     };
     let mut gateway = gateway.start();
     gateway.wait_listening();
-    let is_dialled = options.bus == "connect";
-    let bus = Bus { endpoint, is_dialled, publishers: (options.bus == "hub").then_some(publishers) };
-    let hubs = Hubs::start(&world, bus, directory);
-    if is_dialled {
+    let hubs = Hubs::start(&world, &options.bus, [endpoint, publishers], directory);
+    if options.bus == "connect" {
         gateway.wait_connected();
     }
     Director { world, gateway, hubs, certificate, random: Random::for_user(options.seed, u64::MAX) }
