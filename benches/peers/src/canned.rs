@@ -18,8 +18,7 @@ use socket2::Domain;
 use tokio::task::spawn_local;
 use tokio_uring::net::{TcpListener, TcpStream};
 
-use crate::Outcome;
-use crate::start::{Arguments, announce};
+use crate::{Arguments, Outcome, announce};
 
 /// Bytes that are read at once, as many as the gateway reads.
 const READ_BYTES: usize = 64 * 1024;
