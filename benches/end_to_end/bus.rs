@@ -103,14 +103,12 @@ impl Subscriber {
         assert_eq!(self.received(), total, "the messages that arrived, and those that were sent");
     }
 
-    pub(crate) fn begin_timing(&self) {
+    /// Runs a load. Returns its outcome, and the delays that were measured meanwhile, in ns.
+    pub(crate) fn timed<T>(&self, load: impl FnOnce() -> T) -> (T, Vec<u64>) {
         self.state.timing.store(true, Ordering::Release);
-    }
-
-    /// Returns the delays that were measured since then, in ns.
-    pub(crate) fn end_timing(&self) -> Vec<u64> {
+        let outcome = load();
         self.state.timing.store(false, Ordering::Release);
-        std::mem::take(&mut self.state.delays_ns.lock().unwrap())
+        (outcome, std::mem::take(&mut self.state.delays_ns.lock().unwrap()))
     }
 }
 

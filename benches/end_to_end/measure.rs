@@ -307,9 +307,7 @@ impl Bench {
     }
 
     fn timed(&self, server: &RunningServer, load: impl FnOnce() -> Outcome) -> Figures {
-        self.subscriber_of(server).begin_timing();
-        let mut ran = self.run(server, load);
-        let mut publish_ns = self.subscriber_of(server).end_timing();
+        let (mut ran, mut publish_ns) = self.subscriber_of(server).timed(|| self.run(server, load));
         let mut figures = vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
             (Metric::PublishP99, percentile_us(&mut publish_ns, 99.0)),

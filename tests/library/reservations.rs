@@ -34,11 +34,6 @@ impl Publisher {
         let message_bytes = random.within(UNRESERVED_BYTES + 1..most_bytes + 1);
         Self { is_honest, bytes_per_ms: random.within(rates), message_bytes, arrived: 0, read: 0 }
     }
-
-    fn arrive(&mut self, time_ms: usize) {
-        let most_bytes = (self.read + RECEIVE_BUFFER_BYTES).min(self.message_bytes);
-        self.arrived = (self.arrived + self.bytes_per_ms * time_ms).min(most_bytes);
-    }
 }
 
 /// Who is where, as plainly as it can be said.
@@ -119,7 +114,11 @@ fn run(seed: u64) {
         now += elapsed;
         reservations.advance(now, !was_full);
         model.now += if was_full { Duration::ZERO } else { elapsed };
-        publishers.values_mut().for_each(|publisher| publisher.arrive(elapsed.as_millis() as usize));
+        for publisher in publishers.values_mut() {
+            let most_bytes = (publisher.read + RECEIVE_BUFFER_BYTES).min(publisher.message_bytes);
+            let sent_bytes = publisher.bytes_per_ms * elapsed.as_millis() as usize;
+            publisher.arrived = (publisher.arrived + sent_bytes).min(most_bytes);
+        }
         // Now and then the hub reads no publisher, and each turn reads only some of them.
         let is_full = random.one_in(5);
         let mut ids: Vec<_> = publishers.keys().copied().collect();
