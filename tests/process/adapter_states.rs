@@ -1,12 +1,8 @@
 //! The transitions of the specification's section 3, driven by HTTP alone, in each vocabulary. The first transition,
 //! which enables the service itself, is in `settings`; `tests/data/transitions.json` has the others.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::support::subscriber::{Decode, msgpack, text};
 use crate::support::topics::{Topic, field_in};
 use crate::support::*;
 

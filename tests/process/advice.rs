@@ -1,15 +1,5 @@
 //! What the system refuses to an ordinary user is told with what to do about it.
 
-use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
-
-use crate::support::permissions::NOBODY;
-use crate::support::process::{after, binary, can_mount, can_unshare, copy_binary, unshared};
 use crate::support::*;
 
 /// The home of an ordinary user, with settings and the program, which that user may have no permission for elsewhere.
@@ -53,9 +43,7 @@ impl Home {
 /// As after a command that was run with `sudo`.
 #[test]
 fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let home = Home::new();
     let cure = |name: &str| {
         let path = home.path(name);
@@ -63,14 +51,11 @@ fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
     };
     let not_read = |cure: &str| {
         let served = &mut Process::spawn(home.command(&["serve", "--plain"]).uid(NOBODY).gid(NOBODY));
-        let reason = served.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
-        assert!(reason.ends_with(cure), "{reason}");
-        let sent = home.fails(&["send", "t", "{}"], 3);
-        assert!(sent.ends_with(cure), "{sent}");
+        served.wait_event("disabled")["reason"].as_str().unwrap().to_owned().ends(cure);
+        home.fails(&["send", "t", "{}"], 3).ends(cure);
     };
     let not_edited = |cure: &str| {
-        let edited = home.fails(&["enable"], 3);
-        assert!(edited.contains(&cure.replace("; it", "; nothing is changed; it")), "{edited}");
+        home.fails(&["enable"], 3).has(&cure.replace("; it", "; nothing is changed; it"));
     };
     home.give(0, [".config/adapter/user_settings.py"]);
     let of_file = cure(".config/adapter/user_settings.py");
@@ -83,8 +68,7 @@ fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
     not_edited(&of_folder);
     set_mode(&home.path(".config/adapter"), 0o755);
     home.give(NOBODY, [".config/adapter/user_settings.py"]);
-    let unmade = home.fails(&["serve"], 3);
-    assert!(unmade.contains(&of_folder), "{unmade}");
+    home.fails(&["serve"], 3).has(&of_folder);
 
     home.give(NOBODY, [".config/adapter"]);
     let key = home.path(".config/adapter/gateway-key.pem");
@@ -97,9 +81,7 @@ fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
 /// To give away a folder of the system would be harmful.
 #[test]
 fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_opened() {
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let (home, folder) = (Home::new(), tempfile::tempdir().unwrap());
     let path = folder.path().join("user_settings.py");
     let told = home.fails(&["enable", "--settings", path.to_str().unwrap()], 3);
@@ -107,15 +89,12 @@ fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_op
     let cure = format!("{folder} belongs to user number 0, who may permit it; or name another place");
     assert!(told.ends_with(&cure), "{told}");
     set_mode(&home.settings, 0);
-    let told = home.fails(&["send", "t", "{}"], 3);
-    assert!(told.ends_with(&format!("`chmod u+rwX '{settings}'` opens it")), "{told}");
+    home.fails(&["send", "t", "{}"], 3).ends(&format!("`chmod u+rwX '{settings}'` opens it"));
 }
 
 #[test]
 fn a_port_of_root_is_to_be_permitted_or_another_one_used() {
-    if !can_give_away() || !can_unshare("--net") {
-        return;
-    }
+    needs!(can_give_away() && is_possible("unshare --net true"));
     let home = Home::new();
     let low = "unshare --net sh -c 'echo 1024 > /proc/sys/net/ipv4/ip_unprivileged_port_start && exec \"$@\"' sh";
     let as_nobody = format!("exec {low} setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \"$@\"");
@@ -168,9 +147,7 @@ fn a_clock_that_is_wrong_is_named_with_its_date() {
 /// A program that `sudo` runs has the home of root.
 #[test]
 fn settings_of_root_that_sudo_has_the_program_look_for_are_no_file_to_enable() {
-    if !can_unshare("--user --map-root-user") {
-        return skip("nobody can be root here: this needs `unshare`");
-    }
+    needs!(is_possible("unshare --user --map-root-user true"));
     let home = tempfile::tempdir().unwrap();
     let start_by_sudo = |arguments: &[&str]| {
         let mut command = binary();
@@ -185,8 +162,7 @@ fn settings_of_root_that_sudo_has_the_program_look_for_are_no_file_to_enable() {
     start_by_sudo(&["serve", "--listen", "127.0.0.1:0"]).wait_log(&format!("warning: {cure}"));
     let told = run_by_sudo(&["send", "t", "{}"], 3);
     assert!(told.trim_end().ends_with(cure) && !told.contains("enable"), "{told}");
-    let told = run_by_sudo(&["enable"], 0);
-    assert!(told.contains(cure), "{told}");
+    run_by_sudo(&["enable"], 0).has(cure);
 }
 
 fn enable_fails(path: &Path) -> Transcript {
@@ -196,11 +172,8 @@ fn enable_fails(path: &Path) -> Transcript {
 #[test]
 fn what_cannot_be_written_by_hand_either_is_not_to_be_written_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    let told = enable_fails(folder.path()).stderr;
-    assert!(told.ends_with("nothing is changed; a folder is there: name a file, or move it away\n"), "{told}");
-    if !can_mount() {
-        return skip("no full disk can be made here: this needs `unshare`");
-    }
+    enable_fails(folder.path()).stderr.ends("nothing is changed; a folder is there: name a file, or move it away\n");
+    needs!(can_mount());
     let mut enable = binary();
     enable.args(["enable", "--settings"]).arg(folder.path().join("user_settings.py"));
     for (options, cure) in [
@@ -208,7 +181,6 @@ fn what_cannot_be_written_by_hand_either_is_not_to_be_written_by_hand() {
         ("-o ro", "; nothing is changed; that disk cannot be written: name another place\n"),
     ] {
         let mount = format!("mount -t tmpfs {options} none {}", folder.path().display());
-        let told = Process::spawn(&mut after(&unshared("--mount", &mount), &enable)).finish(3).stderr;
-        assert!(told.ends_with(cure), "{told}");
+        Process::spawn(&mut after(&unshared("--mount", &mount), &enable)).finish(3).stderr.ends(cure);
     }
 }

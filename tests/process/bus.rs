@@ -1,10 +1,6 @@
 //! The option `--encoding`, the bytes of messages that wait, and the endpoints that are dialled: their keep-alive,
 //! and the reasons why one is not connected, as the event `bus` and the log tell them.
 
-use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-
-use crate::support::net::tcp_sockets;
 use crate::support::*;
 
 #[test]

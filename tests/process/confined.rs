@@ -2,13 +2,7 @@
 //! what is mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and
 //! where there are no watches on files, as on a desktop whose inotify instances are used up.
 
-use std::path::Path;
-
-use rustix::io::Errno;
-use rustix::process::{Pid, kill_process};
-
 use crate::settings::status_with;
-use crate::support::process::{Refusal, can_mount, can_unshare, unshared};
 use crate::support::*;
 
 /// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
@@ -20,7 +14,7 @@ const CONTAINER: &str = r#"exec unshare --user --map-root-user --mount --pid --f
 /// Sends a signal to the gateway in a container, whose parent is `unshare`.
 fn signal_in_container(container: &Gateway, signal: Signal) {
     let parent = container.id();
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
 }
 
@@ -28,19 +22,17 @@ fn signal_in_container(container: &Gateway, signal: Signal) {
 /// to be mounted.
 #[test]
 fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
-    if !can_mount() {
-        return skip("a read-only root cannot be made here: this needs `unshare`");
-    }
+    needs!(can_mount());
     for mounts_folder in [true, false] {
         let settings = enabled_settings("first");
         let [root, config] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let folder = config.path().join("adapter");
-        std::fs::create_dir(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
         let (source, target) = if mounts_folder {
             (settings.path().parent().unwrap(), folder)
         } else {
             let file = folder.join("user_settings.py");
-            std::fs::write(&file, "").unwrap();
+            fs::write(&file, "").unwrap();
             (settings.path(), file)
         };
         let [root, config, source, target] = [root.path(), config.path(), source, &target].map(Path::display);
@@ -94,8 +86,7 @@ fn where_io_uring_is_refused_auto_uses_epoll_and_says_why_once_epoll_does_not_tr
         assert_eq!(lines.len(), 1, "{stderr}");
         assert!(lines[0].contains(&reason) && lines[0].contains("epoll"), "{stderr}");
 
-        let stderr = serve_some(refused("epoll", "epoll"));
-        assert!(!stderr.contains("io_uring"), "{stderr}");
+        serve_some(refused("epoll", "epoll")).lacks("io_uring");
 
         let stderr = refused("uring", "uring").fail(5);
         for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
@@ -108,8 +99,8 @@ fn where_io_uring_is_refused_auto_uses_epoll_and_says_why_once_epoll_does_not_tr
 #[test]
 fn where_a_ring_completes_nothing_auto_uses_epoll() {
     let operations = Refusal { call: libc::SYS_io_uring_enter, argument: Some((1, 1)), errno: Errno::PERM };
-    let stderr = serve_some(Gateway::serve().io("auto", "epoll").refused(operations));
-    assert!(stderr.contains("io_uring is not available (an operation does not end)"), "{stderr}");
+    serve_some(Gateway::serve().io("auto", "epoll").refused(operations))
+        .has("io_uring is not available (an operation does not end)");
 }
 
 /// Whether rings count against this limit depends on the kernel, and on the capability `CAP_IPC_LOCK` of the process.
@@ -122,9 +113,7 @@ fn a_memlock_limit_of_zero_does_not_prevent_serving() {
 
 #[test]
 fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_says_how() {
-    if !can_unshare("--user --map-root-user") {
-        return skip("the number of watches cannot be limited here: this needs `unshare`");
-    }
+    needs!(is_possible("unshare --user --map-root-user true"));
     let script = unshared("", "echo 0 > /proc/sys/user/max_inotify_instances");
     let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(&script).start();
     gateway.wait_log(&format!("{} is looked at every 5 s instead", gateway.settings.path().display()));
@@ -137,6 +126,6 @@ fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_say
 
     let mut gateway = Gateway::serve().https().after(&script).start();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
-    std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();
+    fs::remove_file(directory.join("gateway-key.pem")).unwrap();
     gateway.wait_state("certificate", "rejected");
 }

@@ -1,19 +1,12 @@
 //! The command `demo`: a person can use what it prints, and it ends with its terminal.
 
-use std::io::{BufRead, BufReader};
-use std::process::Command;
-
-use crate::support::full_pipe::FullPipe;
-use crate::support::peer::message;
-use crate::support::process::after;
 use crate::support::*;
 
 const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 
 #[test]
 fn a_demo_that_cannot_keep_its_certificate_names_the_variable() {
-    let stderr = Process::spawn(demo(&[]).env("TMPDIR", "/dev/null")).finish(3).stderr;
-    assert!(stderr.contains("TMPDIR") && !stderr.contains("--cert-dir"), "{stderr}");
+    Process::spawn(demo(&[]).env("TMPDIR", "/dev/null")).finish(3).stderr.has("TMPDIR").lacks("--cert-dir");
 }
 
 #[test]
@@ -51,7 +44,7 @@ fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
     let mut demo = Process::spawn(demo(&["--listen", "unix:it's here"]).current_dir(directory.path()));
     assert_pasted_line_is_seen(&demo, &curl_line(&demo));
     demo.stop(Signal::INT);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -61,7 +54,7 @@ fn a_demo_stops_although_its_reader_reads_no_more_or_nothing() {
     unread.wait_log("listening");
     unread.stop(Signal::TERM);
 
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = io::pipe().unwrap();
     let mut demo = Process::spawn_printing_to(&mut demo(&["--plain"]), writer);
     let mut printed = BufReader::new(reader);
     let mut line = String::new();
@@ -95,7 +88,7 @@ fn a_demo_ends_when_its_terminal_hangs_up() {
     demo.wait_log("listening on");
     drop(terminal);
     demo.finish(0);
-    let left = std::fs::read_dir(temporary.path()).unwrap().count();
+    let left = fs::read_dir(temporary.path()).unwrap().count();
     assert_eq!(left, 0, "the demo removes its certificate");
 }
 
@@ -132,9 +125,7 @@ fn curl_line(demo: &Process) -> String {
 
 /// Pastes the line that the demo prints into a shell, and waits for the message.
 fn assert_pasted_line_is_seen(demo: &Process, line: &str) {
-    if !succeeds(&["curl", "--version"]) {
-        return skip("curl is not installed, so the line is not run");
-    }
+    needs!(is_possible("curl --version"));
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");

@@ -1,10 +1,5 @@
 //! No descriptor is left open, whatever ends, and a start without enough of them, or of threads, ends with a sentence.
 
-use std::process::{Command, Stdio};
-
-use rustix::io::Errno;
-
-use crate::support::process::after;
 use crate::support::*;
 
 /// The most descriptors that a start with four workers takes.
@@ -39,7 +34,7 @@ fn start_with_inherited(builder: Builder) -> (Gateway, usize) {
     let inherited = tempfile::NamedTempFile::new().unwrap();
     let script = format!("ls /proc/$$/fd > '{}'", inherited.path().display());
     let gateway = builder.arguments(["--workers", "4"]).after(&script).start();
-    (gateway, std::fs::read_to_string(inherited).unwrap().lines().count())
+    (gateway, fs::read_to_string(inherited).unwrap().lines().count())
 }
 
 #[test]
@@ -85,9 +80,7 @@ fn a_start_without_enough_of_them_ends_with_a_sentence() {
 #[test]
 fn a_command_without_enough_threads_is_3_with_a_sentence() {
     // Who cannot do this can run no command as another user either.
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let settings = enabled_settings("a");
     let settings = settings.path().to_str().unwrap();
     let serve = ["serve", "--settings", settings, "--plain", "--listen", "127.0.0.1:0", "--watch-stdin"];

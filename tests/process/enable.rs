@@ -1,20 +1,10 @@
 //! `enable` and `disable`: the settings say what was asked for. `settings` has a gateway that follows.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::thread;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
-use rustix::io::Errno;
 
-use crate::support::process::{Refusal, after, binary, can_mount, copy_binary, unshared};
-use crate::support::settings_file::written_token;
 use crate::support::*;
 
 fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
@@ -66,8 +56,7 @@ fn a_token_that_is_kept_is_judged() {
     for (token, flaw) in [("short", "fewer than 16 characters"), ("with a blank at its end ", "white space")] {
         fs::write(&settings, format!("TOKEN = '{token}'\n")).unwrap();
         for state in ["the same token", "already"] {
-            let printed = switch("enable", &settings, 0).stdout;
-            assert!(printed.contains(state) && printed.contains(flaw) && !printed.contains(token), "{printed}");
+            switch("enable", &settings, 0).stdout.has(state).has(flaw).lacks(token);
         }
         assert!(!switch("disable", &settings, 0).stdout.contains(flaw));
     }
@@ -101,9 +90,7 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
 /// As after `sudo cp` and `sudo chown`.
 #[test]
 fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let (directory, [program, settings]) = temporary_paths(["adapter-gateway", "user_settings.py"]);
     copy_binary(&program);
     fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
@@ -212,9 +199,7 @@ fn a_file_with_another_name_and_a_mounted_one_are_written_in_place() {
     assert_eq!(fs::metadata(&other).unwrap().ino(), fs::metadata(&settings).unwrap().ino());
     fs::remove_file(&settings).unwrap();
     fs::write(&settings, "").unwrap();
-    if !can_mount() {
-        return skip("no file can be mounted here: this needs `unshare`");
-    }
+    needs!(can_mount());
     let mut command = binary();
     command.args(["disable", "--settings"]).arg(&settings);
     let script = unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.display()));

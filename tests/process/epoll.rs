@@ -1,9 +1,7 @@
 //! The tests for which it may make a difference how the gateway waits for sockets, once more with epoll: this program
 //! starts itself again with `GATEWAY_IO=epoll` for each group.
 
-use std::process::Command;
-
-use crate::support::io_mode::IO_VARIABLE;
+use crate::support::*;
 
 /// Runs the tests whose names begin so. Fails if there are none.
 fn pass_with_epoll(group: &str) {

@@ -1,16 +1,8 @@
 //! File systems, mounts and locks of others: none holds the gateway up, and no switch-off is missed.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::Command;
-
 use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
 
 use crate::settings::status_with;
-use crate::support::process::{can_mount, unshared};
-use crate::support::usage::{threads, voluntary_switches};
 use crate::support::*;
 
 const SILENT: &str = "does not answer";
@@ -83,8 +75,7 @@ fn settings_that_are_read_again_before_the_certificate_is_loaded_bind_no_endpoin
     eventually_handles_signals(&gateway);
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
-    let stdout = gateway.stop().stdout;
-    assert!(!stdout.contains("bound"), "{stdout}");
+    gateway.stop().stdout.lacks("bound");
 }
 
 #[test]
@@ -112,8 +103,7 @@ fn an_api_that_is_switched_on_while_the_certificate_does_not_answer_says_so() {
     let mut gateway = builder.no_settings().start_disabled();
     gateway.settings.write(&enabled(&token("of-the-test")));
     for _ in 0..2 {
-        let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
-        assert!(reason.contains(&file) && reason.ends_with(SILENT), "{reason}");
+        gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned().has(&file).ends(SILENT);
         gateway.disable();
         gateway.settings.write(&enabled(&token("of-the-test")));
     }
@@ -245,9 +235,7 @@ fn leased(path: &Path, text: &str) -> Process {
 
 #[test]
 fn a_lease_of_another_program_is_no_answer() {
-    if !succeeds(&["python3", "--version"]) {
-        return skip("there is no python3");
-    }
+    needs!(is_possible("python3 --version"));
     let settings = enabled_settings("of-the-test");
     let path = settings.path().to_owned();
     let of_start = leased(&path, "");
@@ -276,9 +264,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
     for is_mounted in [false, true] {
         let settings = SettingsFile::absent();
         fs::write(&other, enabled(&token("of-the-test"))).unwrap();
-        if is_mounted && !can_mount() {
-            return skip("no file can be mounted here: this needs `unshare`");
-        }
+        needs!(!is_mounted || can_mount());
         let script = if is_mounted {
             fs::write(settings.path(), "").unwrap();
             unshared("--mount", &format!("mount --bind {} {}", other.display(), settings.path().display()))
@@ -300,9 +286,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
 
 #[test]
 fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
-    if !can_mount() {
-        return skip("no folder can be mounted here: this needs `unshare`");
-    }
+    needs!(can_mount());
     let mut gateway = Gateway::serve().listen(free_address()).after(&unshared("--mount", "true")).start();
     let path = gateway.settings.path().to_owned();
     let folder = path.parent().unwrap().display();
@@ -362,6 +346,5 @@ fn an_api_that_is_switched_off_while_its_sockets_are_opened_never_opens() {
     gateway.wait_settings("reloaded");
     gateway.wait_settings("reloaded");
     wait_until("no socket", || fs::read_dir(directory.path()).unwrap().next().is_none());
-    let stdout = gateway.stop().stdout;
-    assert!(!stdout.contains("listening"), "{stdout}");
+    gateway.stop().stdout.lacks("listening");
 }

@@ -1,8 +1,5 @@
 //! Tests of the test tools. With a client that accepts wrong responses, the other tests would prove nothing.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
 use crate::support::*;
 
 /// Returns a client of a server that sends `answers` on one connection, whatever the client sends, and closes it.

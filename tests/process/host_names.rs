@@ -1,11 +1,8 @@
 //! Endpoints whose host is a name: a name server that does not answer holds up nothing but its own endpoint.
 
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
-use std::process::Command;
+use std::net::{Ipv6Addr, UdpSocket};
 
 use crate::bus::wait_reason;
-use crate::support::process::{beside_a_hub, can_mount, unshared};
 use crate::support::*;
 
 /// A name that only a name server could know.
@@ -18,11 +15,9 @@ fn with_file_at(path: &str, text: &str, test: impl FnOnce(Builder, &Path)) {
 
 /// Does the same with a script, which runs what follows it.
 fn with_script_of_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)) {
-    if !can_mount() {
-        return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
-    }
+    needs!(can_mount());
     let (_directory, file) = temporary_path("file");
-    std::fs::write(&file, text).unwrap();
+    fs::write(&file, text).unwrap();
     test(&unshared("--mount", &format!("mount --bind {} {path}", file.display())), &file);
 }
 
@@ -65,8 +60,7 @@ fn interrupt_send(script: &str, gateway: &str, ready: impl FnOnce()) {
     ready();
     let interrupted = Instant::now();
     send.signal(Signal::INT);
-    let Transcript { stderr, .. } = send.finish(1);
-    assert!(stderr.ends_with("error: ended by a signal\n"), "{stderr}");
+    send.finish(1).stderr.ends("error: ended by a signal\n");
     assert!(interrupted.elapsed() < Duration::from_secs(4), "{:?}", interrupted.elapsed());
 }
 
@@ -87,10 +81,10 @@ fn a_signal_ends_send_with_its_summary_while_a_name_server_does_not_answer() {
 #[test]
 fn a_signal_ends_send_with_its_summary_while_no_address_of_a_name_answers() {
     let queue = |address: SocketAddr| {
-        let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         listener.bind(&address.into()).unwrap();
         listener.listen(0).unwrap();
-        (listener, std::net::TcpStream::connect(address).unwrap())
+        (listener, TcpStream::connect(address).unwrap())
     };
     let first = free_address();
     let second = SocketAddr::new(free_address().ip(), first.port());
@@ -99,7 +93,7 @@ fn a_signal_ends_send_with_its_summary_while_no_address_of_a_name_answers() {
         // As the kernel writes an address to which it sends its first packet (proc(5)).
         let SocketAddr::V4(address) = first else { unreachable!("the tests have addresses of IPv4") };
         let sent = format!(" {:08X}:{:04X} 02 ", u32::from_ne_bytes(address.ip().octets()), address.port());
-        let connects = || std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&sent).then_some(());
+        let connects = || fs::read_to_string("/proc/net/tcp").unwrap().contains(&sent).then_some(());
         interrupt_send(script, &format!("http://silent:{}", first.port()), || eventually("it connects", connects));
     });
 }
@@ -134,7 +128,7 @@ fn a_hub_that_gets_another_address_or_is_at_any_of_several_is_found() {
             let mut gateway = builder.connect(&endpoint).start();
             let mut lost = None;
             for (hosts_now, address) in [(&before, first), (&after, second), (&before, first)] {
-                std::fs::write(hosts, hosts_now).unwrap();
+                fs::write(hosts, hosts_now).unwrap();
                 let hub = hub_at(address);
                 let accepted = wait_served(&gateway, &hub);
                 gateway.wait_connected();
@@ -155,8 +149,7 @@ fn a_name_in_brackets_is_an_ipv6_address() {
     drop(free);
     with_file_at("/etc/hosts", "::1 distant-hub\n", |builder, _| {
         let mut gateway = builder.connect(&format!("tcp://[distant-hub]:{}", address.port())).start();
-        let reason = gateway.wait_event("bus")["reason"].to_string();
-        assert!(reason.contains("nothing listens there"), "{reason}");
+        gateway.wait_event("bus")["reason"].to_string().has("nothing listens there");
         wait_served(&gateway, &hub_at(address));
     });
 }
@@ -176,9 +169,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
 fn a_hub_is_dialled_while_each_ephemeral_port_has_a_connection_to_another_place() {
     let two_ports = "echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";
     let script = beside_a_hub(two_ports, "tcp://*:16130");
-    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
-        return skip("no network can be made here: this needs `unshare` and `ip`");
-    }
+    needs!(is_possible(&script));
     let builder = Gateway::serve().connect("tcp://127.0.0.2:16130").connect("tcp://127.0.0.3:16130");
     let mut gateway = builder.after(&script).start();
     assert_ne!(gateway.wait_connected()["endpoint"], gateway.wait_connected()["endpoint"]);
@@ -189,9 +180,7 @@ fn a_hub_at_an_address_with_a_zone_is_dialled() {
     let [name, number] = ["lo", "1"].map(|zone| format!("tcp://[fe80::1%{zone}]:16130"));
     for (bound, dialled) in [(&name, &number), (&number, &name)] {
         let script = beside_a_hub("ip addr add fe80::1/64 dev lo nodad", bound);
-        if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
-            return skip("no link-local address can be made here: this needs `unshare` and `ip`");
-        }
+        needs!(is_possible(&script));
         let connected = Gateway::serve().connect(dialled).after(&script).start().wait_connected();
         assert_eq!(connected["endpoint"], dialled.as_str());
     }

@@ -1,13 +1,7 @@
 //! The command `listen`: a person can use what it prints.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Command, Stdio};
-
 use rustix::event::{PollFd, PollFlags};
 
-use crate::support::full_pipe::{FullPipe, set_nonblocking};
-use crate::support::usage::peak_resident_kib;
 use crate::support::*;
 
 fn publisher() -> (zmq::Socket, String) {
@@ -62,8 +56,10 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
 
 #[test]
 fn an_endpoint_that_is_given_twice_is_refused() {
-    let log = Process::spawn(&mut listen("tcp://localhost:1", &["--connect", "tcp://localhost:1"])).finish(3).stderr;
-    assert!(log.contains("--connect tcp://localhost:1: --connect has this endpoint already"), "{log}");
+    Process::spawn(&mut listen("tcp://localhost:1", &["--connect", "tcp://localhost:1"]))
+        .finish(3)
+        .stderr
+        .has("--connect tcp://localhost:1: --connect has this endpoint already");
 }
 
 #[test]
@@ -79,8 +75,10 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
     }
     let (_publisher, endpoint) = publisher();
     for (options, count) in [(&["--count", "2", "--timeout", "0.2"][..], 2), (&["--timeout", "0.2"], 1)] {
-        let Transcript { stderr, .. } = Process::spawn(&mut listen(&endpoint, options)).finish(1);
-        assert!(stderr.ends_with(&format!("error: 0 of {count} messages came within 0.2 s\n")), "{stderr}");
+        Process::spawn(&mut listen(&endpoint, options))
+            .finish(1)
+            .stderr
+            .ends(&format!("error: 0 of {count} messages came within 0.2 s\n"));
     }
 }
 
@@ -174,16 +172,14 @@ fn listen_prints_the_time_colours_and_indents_as_the_terminal_the_options_and_th
 
 #[test]
 fn a_full_disk_is_the_reason_that_listen_and_the_help_fail() {
-    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
     for options in [&[][..], &["--count", "1"]] {
         let (mut listen, publisher) = started(options, |command| Process::spawn_printing_to(command, full()));
         publisher.send_multipart(MESSAGE, 0).unwrap();
-        let Transcript { stderr, .. } = listen.finish(3);
-        assert!(stderr.contains("standard output") && stderr.contains("No space left"), "{stderr}");
+        listen.finish(3).stderr.has("standard output").has("No space left");
     }
     for option in ["--help", "--version"] {
-        let Transcript { stderr, .. } = Process::spawn_printing_to(binary().arg(option), full()).finish(3);
-        assert!(stderr.contains("No space left"), "{stderr}");
+        Process::spawn_printing_to(binary().arg(option), full()).finish(3).stderr.has("No space left");
     }
 }
 
@@ -202,8 +198,7 @@ fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_m
         }
         // Nobody reads from standard output any more, which the next lines find out.
         send_until_it_ends(&publisher, &mut listen);
-        let Transcript { stderr, .. } = listen.finish(status);
-        assert!(!stderr.contains("panic"), "{stderr}");
+        listen.finish(status).stderr.lacks("panic");
     }
 }
 
@@ -219,15 +214,14 @@ fn listen_ends_quietly_when_its_terminal_hangs_up() {
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
         drop(terminal);
         send_until_it_ends(&publisher, &mut listen);
-        let Transcript { stderr, .. } = listen.end();
-        assert!(!stderr.contains("panic"), "{stderr}");
+        listen.end().stderr.lacks("panic");
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x00");
     }
 }
 
 #[test]
 fn listen_stops_although_its_reader_does_not_read() {
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = io::pipe().unwrap();
     let (mut listen, publisher) = started(&[], |command| Process::spawn_printing_to(command, writer));
     let payload = format!("\"{}\"", "x".repeat(1 << 20));
     (0..3).for_each(|_| publisher.send_multipart(["a", &payload], 0).unwrap());
@@ -244,7 +238,7 @@ fn listen_reads_no_more_than_it_may_hold_while_nobody_reads_what_it_prints() {
     let (_directory, [_, endpoint]) = hub_endpoints();
     let bounds = ["--queue", "4", "--stall-timeout", "0"];
     let gateway = Gateway::serve().arguments(bounds).bind(&endpoint).start_ready();
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = io::pipe().unwrap();
     let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, &[]), writer);
     listen.wait_log("waiting for messages");
     let padding = "x".repeat(1_000_000);
@@ -282,9 +276,11 @@ fn listen_warns_once_of_messages_that_it_cannot_print() {
     let (mut listen, publisher) = started(&["--count", "1"], Process::spawn);
     (0..100).for_each(|_| publisher.send_multipart(["a", "b", "c"], 0).unwrap());
     publisher.send_multipart(MESSAGE, 0).unwrap();
-    let Transcript { stderr, .. } = listen.finish(0);
-    assert_eq!(stderr.matches("ignored a message of 3 frames, since a message has two").count(), 1, "{stderr}");
-    assert_eq!(stderr.matches("frames").count(), 1, "{stderr}");
+    listen
+        .finish(0)
+        .stderr
+        .has_times(1, "ignored a message of 3 frames, since a message has two")
+        .has_times(1, "frames");
 }
 
 #[test]
@@ -295,8 +291,7 @@ fn listen_says_which_encoding_the_payloads_have() {
     ] {
         let (mut listen, publisher) = started(&["--encoding", option, "--count", "2"], Process::spawn);
         (0..2).for_each(|_| publisher.send_multipart([b"a", payload], 0).unwrap());
-        let Transcript { stderr, .. } = listen.finish(0);
-        assert_eq!(stderr.matches(hint).count(), 1, "{stderr}");
+        listen.finish(0).stderr.has_times(1, hint);
     }
 }
 

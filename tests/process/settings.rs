@@ -2,10 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::process::Command;
 
-use crate::support::process::binary;
-use crate::support::settings_file::written_token;
 use crate::support::*;
 
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
@@ -68,7 +65,7 @@ fn requests_over_connections_of_a_gateway_that_was_disabled_are_503_whatever_the
         assert_eq!(client.expect_last(503).kind, "disabled");
     }
     let stats = gateway.stats();
-    assert_eq!(stats["refused"], serde_json::json!({ "disabled": 3 }), "{stats}");
+    assert_eq!(stats["refused"], json!({ "disabled": 3 }), "{stats}");
 }
 
 #[test]
@@ -211,9 +208,7 @@ fn what_others_can_do_with_the_token_is_logged() {
     gateway.wait_log(&format!("{}: {replaceable}", directory.display()));
     assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
 
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     for path in [file.as_path(), directory] {
         give_away(path);
         gateway.signal(Signal::HUP);

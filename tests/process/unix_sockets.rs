@@ -1,10 +1,6 @@
 //! `--listen unix:PATH`: everything is as by TCP. `statuses::recorded` has what is answered and published, and
 //! `lifecycle::endpoints` what becomes of the file.
 
-use rustix::io::Errno;
-
-use crate::support::gateway::UNIX_URL;
-use crate::support::process::Refusal;
 use crate::support::*;
 
 /// Without an address, no certificate is made.
@@ -21,7 +17,7 @@ fn it_speaks_http_beside_an_address_in_https_and_without_one() {
         }
         assert_eq!(gateway.wait_event("listening")["url"], UNIX_URL);
         Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
-        let made = std::fs::read_dir(gateway.settings.path().parent().unwrap()).unwrap();
+        let made = fs::read_dir(gateway.settings.path().parent().unwrap()).unwrap();
         let has_pair = made.into_iter().any(|entry| entry.unwrap().file_name().to_str().unwrap().contains("gateway-"));
         assert_eq!(has_pair, has_address);
         gateway.terminate();
@@ -34,7 +30,7 @@ fn a_socket_that_cannot_be_opened_to_the_end_is_4_and_leaves_no_file() {
     let refusal = Refusal { call: libc::SYS_listen, argument: None, errno: Errno::MFILE };
     let gateway = Gateway::serve().connect(&dead_endpoint()).listen_at(&path);
     refusal.during(|| gateway.fail(4));
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -63,7 +59,7 @@ fn settings_that_switch_off_are_told_when_every_socket_is_gone() {
     let mut gateway = Gateway::serve().arguments(places.iter().map(String::as_str)).start();
     gateway.disable();
     gateway.wait_settings("reloaded");
-    let left = std::fs::read_dir(directory.path()).unwrap().count();
+    let left = fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(left, 0, "sockets are left");
     gateway.terminate();
 }

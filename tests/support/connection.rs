@@ -1,12 +1,9 @@
 //! A client's connection that never blocks, by TCP, TLS, or a Unix socket. Its owner waits for the socket.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::sync::Arc;
-
 use rustls::{ClientConfig, ClientConnection};
-use socket2::Socket;
 
 use super::tls::TlsClient;
+use super::*;
 
 pub(crate) struct Connection {
     socket: Socket,

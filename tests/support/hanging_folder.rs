@@ -1,16 +1,11 @@
 //! A folder with one file, on a file system of this test (FUSE), which answers or does not, as the test wants it. The
 //! kernel learns of no change, as on a network file system.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Condvar;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::geteuid;
 
-use super::gateway::Builder;
-use super::process::can_unshare;
+use super::*;
 
 /// The node of the file. That of the folder is 1.
 const FILE: u64 = 2;
@@ -45,7 +40,7 @@ pub(crate) struct HangingFolder {
 impl HangingFolder {
     /// Makes the folder with a settings file of this text. `None` where that is not possible.
     pub(crate) fn with(text: &str) -> Option<Self> {
-        let is_possible = geteuid().is_root() && can_unshare("--mount");
+        let is_possible = geteuid().is_root() && succeeds(&["unshare", "--mount", "true"]);
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").ok().filter(|_| is_possible)?;
         let content = Arc::<(Mutex<Content>, Condvar)>::default();
         let folder = Self { device: device.try_clone().unwrap(), content: Arc::clone(&content) };
@@ -86,13 +81,13 @@ impl Drop for HangingFolder {
     }
 }
 
-fn serve(mut device: &File, (content, changed): &(Mutex<Content>, Condvar)) {
+fn serve(device: &File, (content, changed): &(Mutex<Content>, Condvar)) {
     let mut request = vec![0; 1 << 20];
     let read = |request: &mut Vec<u8>| {
         // A process whose request was read cannot be killed before that is answered.
-        poll(&mut [PollFd::new(device, PollFlags::IN)], None).unwrap();
+        while !is_readable_within(device, PATIENCE) {}
         drop(changed.wait_while(content.lock().unwrap(), |content| content.hangs).unwrap());
-        super::eventually("the folder is mounted", || match (&*device).read(request) {
+        eventually("the folder is mounted", || match (&mut &*device).read(request) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
             read => Some(read),
         })
@@ -125,7 +120,7 @@ fn serve(mut device: &File, (content, changed): &(Mutex<Content>, Condvar)) {
         reply.extend(unique.to_ne_bytes());
         reply.extend(body);
         // The process that asked may have been killed.
-        let _ = device.write(&reply);
+        let _ = (&mut &*device).write(&reply);
     }
 }
 

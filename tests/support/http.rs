@@ -1,17 +1,11 @@
 //! A minimal and strict HTTP/1.1 client. It sends any bytes and accepts a response only if RFC 9112 allows it. What a
 //! lenient client would accept fails the test. By TCP it can also ignore its answers, and end in every way there is.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
 
-use socket2::{SockAddr, SockRef};
+use socket2::SockRef;
 
-use super::answer::Answer;
-use super::net::{connect, connect_after};
-use super::request::Request;
+use super::*;
 
 /// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
 /// a second, because clocks round.

@@ -1,6 +1,6 @@
 //! The order of the contract's table of statuses: a request with several faults is answered for the first of them.
 
-use super::request::Request;
+use super::*;
 
 /// The faults that a request can have together, in the order in which they are checked, with the status and the last
 /// part of the problem's type that answer them.

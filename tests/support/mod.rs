@@ -3,73 +3,69 @@
 pub(crate) mod answer;
 pub(crate) mod compare;
 pub(crate) mod connection;
-pub(crate) mod fixture;
-pub(crate) mod full_pipe;
+pub(crate) mod files;
 pub(crate) mod gateway;
 pub(crate) mod hanging_folder;
 pub(crate) mod http;
-pub(crate) mod io_mode;
 pub(crate) mod ladder;
-pub(crate) mod lateness;
 pub(crate) mod load;
 pub(crate) mod net;
 pub(crate) mod pair;
 pub(crate) mod peer;
-pub(crate) mod permissions;
 pub(crate) mod plan;
 pub(crate) mod planned;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod recorded;
-pub(crate) mod report;
 pub(crate) mod request;
-pub(crate) mod settings_file;
-pub(crate) mod shared_listener;
+pub(crate) mod streams;
 pub(crate) mod subscriber;
 pub(crate) mod task;
-pub(crate) mod terminal;
 pub(crate) mod tls;
 pub(crate) mod topics;
 pub(crate) mod usage;
 pub(crate) mod written;
 pub(crate) mod zmtp;
 
-use std::io::Write;
-
 // What many tests use. They take it all with one line, and need not know in which file it is.
+pub(crate) use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(crate) use std::fs::{self, File, OpenOptions};
+pub(crate) use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+pub(crate) use std::os::unix::fs::{MetadataExt, chown, symlink};
+pub(crate) use std::os::unix::process::CommandExt;
+pub(crate) use std::path::{Path, PathBuf};
+pub(crate) use std::process::{Command, Stdio};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::{Arc, LazyLock, Mutex};
 pub(crate) use std::time::{Duration, Instant};
 
-pub(crate) use rustix::process::Signal;
-pub(crate) use serde_json::Value;
+pub(crate) use rustix::io::Errno;
+pub(crate) use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use serde_json::{Value, json};
+pub(crate) use socket2::{SockAddr, Socket};
+pub(crate) use tempfile::TempDir;
 
 pub(crate) use self::answer::Answer;
-pub(crate) use self::compare::{assert_same_order, assert_same_set};
-pub(crate) use self::fixture::Fixture;
-pub(crate) use self::gateway::{ANY_PORT, Builder, Gateway, count, is_event};
+pub(crate) use self::compare::*;
+pub(crate) use self::files::*;
+pub(crate) use self::gateway::*;
 pub(crate) use self::hanging_folder::HangingFolder;
-pub(crate) use self::http::{Client, SHORTEST_TIMEOUT};
-pub(crate) use self::io_mode::io_mode;
-pub(crate) use self::lateness::Lateness;
-pub(crate) use self::load::{Load, accepted, refused_as};
-pub(crate) use self::net::{accept_connection, dead_endpoint, free_address, free_listener, refuses};
-pub(crate) use self::pair::Pair;
-pub(crate) use self::peer::{Form, RawPeer, subscribe};
-pub(crate) use self::permissions::{NOBODY, can_give_away, give_away, mode, set_mode};
-pub(crate) use self::process::{Process, Transcript, binary, run, succeeds};
+pub(crate) use self::http::*;
+pub(crate) use self::ladder::*;
+pub(crate) use self::load::*;
+pub(crate) use self::net::*;
+pub(crate) use self::pair::*;
+pub(crate) use self::peer::*;
+pub(crate) use self::process::*;
 pub(crate) use self::random::Random;
-pub(crate) use self::report::{DeliveryReport, take_all};
-pub(crate) use self::request::{FINE, Request};
-pub(crate) use self::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
-pub(crate) use self::subscriber::{
-    Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, socket, temporary_endpoint, temporary_path,
-    temporary_paths,
-};
-pub(crate) use self::task::{POLL_INTERVAL, Task, is_over};
-pub(crate) use self::terminal::Terminal;
-pub(crate) use self::usage::{
-    cpu_ticks, cpu_ticks_within, descriptors, limit_descriptors, raise_descriptors, resident_kib,
-};
-pub(crate) use self::zmtp::{MORE, frame, frame_head, handshake};
+pub(crate) use self::recorded::*;
+pub(crate) use self::request::*;
+pub(crate) use self::streams::*;
+pub(crate) use self::subscriber::*;
+pub(crate) use self::task::*;
+pub(crate) use self::usage::*;
+pub(crate) use self::zmtp::*;
 
 /// How long any one wait may take before the test fails. It bounds a test that hangs and measures nothing. It is long,
 /// because a slow machine must not make a test fail: one with fifteen busy programs for each core was 30 s late.

@@ -1,13 +1,14 @@
-//! Addresses on the loopback interface that no other test and no other program uses.
+//! Addresses on the loopback interface that no other test and no other program uses, and sockets there.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{SockAddr, Socket, Type};
+use rustix::fs::{OFlags, fcntl_getfl};
+use socket2::Type;
 
-use super::PATIENCE;
+use super::*;
 
 /// Returns a free address that stays free while nothing listens on it. A port of 127.0.0.1 would not stay free, because
 /// the kernel may give it to the next test that asks for any port. So each call takes another host of 127.0.0.0/8, from
@@ -65,7 +66,7 @@ pub(crate) struct TcpSocket {
 }
 
 pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let number = |hex: &str| u32::from_str_radix(hex, 16).unwrap();
     let pair = |field: &str| field.split_once(':').map(|(one, other)| (number(one), number(other))).unwrap();
     let address = |field: &str| {
@@ -87,11 +88,59 @@ pub(crate) fn is_listening(address: SocketAddr) -> bool {
     tcp_sockets().iter().any(|socket| socket.listens && socket.local == address)
 }
 
+/// Returns whether something can be read from this file, or nothing more will come, within this time.
+pub(crate) fn is_readable_within(file: impl AsFd, time: Duration) -> bool {
+    let time = Timespec::try_from(time).unwrap();
+    poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&time)).unwrap() > 0
+}
+
 pub(crate) fn accept_connection(listener: &TcpListener) -> TcpStream {
-    let timeout = Timespec::try_from(PATIENCE).unwrap();
-    let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
-    assert_eq!(ready, Ok(1), "nobody connected in time");
+    assert!(is_readable_within(listener, PATIENCE), "nobody connected in time");
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+/// A drain time of which no test waits for the end, nor for the half. A tenth of it is the longest pause of a client
+/// between two requests, on a slow machine too.
+pub(crate) const LONG_DRAIN: [&str; 2] = ["--drain-timeout", "60"];
+
+/// A listening socket that the test shares with gateways, which inherit it.
+pub(crate) struct Shared {
+    pub(crate) listener: Socket,
+    _directory: TempDir,
+}
+
+impl Shared {
+    pub(crate) fn tcp() -> Self {
+        Self::bound(&ANY_PORT.into(), tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn unix() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::bound(&SockAddr::unix(directory.path().join("shared")).unwrap(), directory)
+    }
+
+    fn bound(address: &SockAddr, directory: TempDir) -> Self {
+        let listener = Socket::new(address.domain(), Type::STREAM, None).unwrap();
+        listener.bind(address).unwrap();
+        listener.listen(128).unwrap();
+        Self { listener, _directory: directory }
+    }
+
+    pub(crate) fn both() -> [Self; 2] {
+        [Self::tcp(), Self::unix()]
+    }
+
+    pub(crate) fn address(&self) -> SockAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    pub(crate) fn connect(&self) -> Client<Socket> {
+        Client::over(connect(&self.address()).unwrap())
+    }
+
+    pub(crate) fn flags(&self) -> OFlags {
+        fcntl_getfl(&self.listener).unwrap()
+    }
 }

@@ -1,15 +1,14 @@
 //! Certificates and keys for the gateway, of the kinds that people have.
 
-use std::path::{Path, PathBuf};
-
 use rcgen::{
     CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use tempfile::TempDir;
 use time::OffsetDateTime;
 use time::ext::NumericalDuration;
+
+use super::*;
 
 /// A key that `openssl genpkey` made for these tests, since rcgen makes no RSA keys with ring.
 const RSA_KEY: &str = include_str!("rsa-key.pem");
@@ -97,6 +96,6 @@ impl PairFiles {
 /// Replaces a file by a rename.
 pub(crate) fn replace(path: &Path, text: &str) {
     let draft = path.with_extension("draft");
-    std::fs::write(&draft, text).unwrap();
-    std::fs::rename(&draft, path).unwrap();
+    fs::write(&draft, text).unwrap();
+    fs::rename(&draft, path).unwrap();
 }

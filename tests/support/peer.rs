@@ -1,18 +1,12 @@
 //! A peer of the bus that sends any bytes, and can speak ZMTP 3.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use socket2::{SockAddr, Socket};
 
-use crate::support::PATIENCE;
-use crate::support::net::{connect, connect_after};
-use crate::support::zmtp::{COMMAND, LONG, MORE, frame, handshake};
+use super::*;
 
 pub(crate) struct RawPeer {
     socket: Socket,
@@ -200,8 +194,7 @@ impl RawPeer {
 
     /// Returns whether something arrives, or the other side ends the connection, within this time.
     pub(crate) fn is_readable_within(&self, timeout: Duration) -> bool {
-        let timeout = Timespec::try_from(timeout).unwrap();
-        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)).unwrap() > 0
+        is_readable_within(&self.socket, timeout)
     }
 
     /// Drops what arrives up to these bytes, wherever they stand.

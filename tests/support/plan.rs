@@ -3,10 +3,11 @@
 
 use std::cell::Cell;
 use std::pin::pin;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
+
+use super::*;
 
 /// How long a client waits for an answer before it sends on.
 const PATIENCE: Duration = Duration::from_secs(5);

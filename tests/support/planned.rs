@@ -1,14 +1,9 @@
 //! Random plans: the requests of a client, what is wrong with each, and in which pieces they come.
 
-use std::time::Duration;
-
 use adapter_gateway::terms::limits::Timeouts;
 
-use super::answer::Answer;
-use super::ladder::{Fault, LADDER};
 use super::plan::{Finish, Pace, Piece, Plan};
-use super::random::Random;
-use super::request::Request;
+use super::*;
 
 /// The topic of all messages.
 pub(crate) const TOPIC: &str = "adapter/nodes/data";

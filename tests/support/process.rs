@@ -1,22 +1,16 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::PipeWriter;
+use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::PidfdFlags;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
-use serde_json::Value;
 
-use super::PATIENCE;
+use super::*;
 
 /// All that a child has written so far.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +18,44 @@ pub(crate) struct Transcript {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
+
+/// Claims of what a text has. A failure shows the text.
+pub(crate) trait Claims: AsRef<str> + Sized {
+    #[track_caller]
+    fn has(self, part: impl AsRef<str>) -> Self {
+        let (text, part) = (self.as_ref(), part.as_ref());
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        self
+    }
+
+    #[track_caller]
+    fn has_times(self, count: usize, part: impl AsRef<str>) -> Self {
+        let (text, part) = (self.as_ref(), part.as_ref());
+        assert_eq!(text.matches(part).count(), count, "{part:?} in:\n{text}");
+        self
+    }
+
+    #[track_caller]
+    fn lacks(self, part: impl AsRef<str>) -> Self {
+        self.has_times(0, part)
+    }
+
+    #[track_caller]
+    fn begins(self, begin: impl AsRef<str>) -> Self {
+        let (text, begin) = (self.as_ref(), begin.as_ref());
+        assert!(text.starts_with(begin), "{begin:?} is not the beginning of:\n{text}");
+        self
+    }
+
+    #[track_caller]
+    fn ends(self, end: impl AsRef<str>) -> Self {
+        let (text, end) = (self.as_ref(), end.as_ref());
+        assert!(text.ends_with(end), "{end:?} is not the end of:\n{text}");
+        self
+    }
+}
+
+impl<T: AsRef<str>> Claims for T {}
 
 /// A running child. Drop ends it and waits for it, whatever the test did.
 pub(crate) struct Process {
@@ -113,15 +145,30 @@ pub(crate) fn succeeds(words: &[impl AsRef<str>]) -> bool {
     command(words).output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns whether a process may have namespaces of its own, of these options of `unshare`.
-pub(crate) fn can_unshare(namespaces: &str) -> bool {
-    succeeds(&format!("unshare {namespaces} true").split_whitespace().collect::<Vec<_>>())
+/// Returns whether this line of a shell succeeds here, and says that a check is skipped where it does not.
+pub(crate) fn is_possible(line: &str) -> bool {
+    let is_possible = succeeds(&["sh", "-c", line, "sh", "true"]);
+    if !is_possible {
+        skip(&format!("this fails here: {line}"));
+    }
+    is_possible
 }
 
-/// Returns whether a process may have mounts of its own.
+/// Returns whether a process may have mounts of its own. If not, that is said.
 pub(crate) fn can_mount() -> bool {
-    succeeds(&["unshare", "--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"])
+    is_possible("unshare --user --map-root-user --mount mount --bind /etc/hosts /etc/hosts")
 }
+
+/// Ends the test where it is not possible, which was said.
+#[allow(unused_macros, reason = "only tests that start the gateway need something of the machine")]
+macro_rules! needs {
+    ($is_possible:expr) => {
+        if !$is_possible {
+            return;
+        }
+    };
+}
+pub(crate) use needs;
 
 /// Runs a command that ends by itself with this status, and returns its output.
 pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32) -> Transcript {
@@ -131,8 +178,8 @@ pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32)
 /// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile
 /// still holds the descriptor of the copy, up to its `exec`.
 fn start(command: &mut Command) -> Child {
-    super::eventually("the program is not busy", || match command.spawn() {
-        Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+    eventually("the program is not busy", || match command.spawn() {
+        Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => None,
         started => Some(started.expect("the binary starts")),
     })
 }
@@ -140,6 +187,12 @@ fn start(command: &mut Command) -> Child {
 impl Process {
     pub(crate) fn spawn(command: &mut Command) -> Self {
         Self::spawn_with_streams(command, Stdio::piped(), Stdio::piped())
+    }
+
+    /// Starts a child whose stdin is a pipe, and returns its other end.
+    pub(crate) fn spawn_reading_from(command: &mut Command) -> (Self, PipeWriter) {
+        let (reader, writer) = io::pipe().unwrap();
+        (Self::spawn(command.stdin(reader)), writer)
     }
 
     /// Starts a child whose stdout is this stream, which the caller reads.
@@ -160,21 +213,17 @@ impl Process {
         let command = format!("{command:?}");
         let transcript = Arc::new(Mutex::new(Transcript::default()));
         let (sender, lines) = channel();
-        let mut readers = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            let transcript = Arc::clone(&transcript);
-            let take = move |line: String| {
-                transcript.lock().unwrap().stdout.push_str(&line);
-                // The receiver is gone when the test has dropped this process.
-                let _ = sender.send(line);
-            };
-            readers.push(std::thread::spawn(move || lines_of(stdout).take(most_lines).for_each(take)));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            let transcript = Arc::clone(&transcript);
-            let take = move |line: String| transcript.lock().unwrap().stderr.push_str(&line);
-            readers.push(std::thread::spawn(move || lines_of(stderr).for_each(take)));
-        }
+        let [of_stdout, of_stderr] = [&transcript; 2].map(Arc::clone);
+        let take = move |line: String| {
+            of_stdout.lock().unwrap().stdout.push_str(&line);
+            // The receiver is gone when the test has dropped this process.
+            let _ = sender.send(line);
+        };
+        let stdout = child.stdout.take().into_iter().flat_map(lines_of).take(most_lines);
+        let stderr = child.stderr.take().into_iter().flat_map(lines_of);
+        let log = move |line: String| of_stderr.lock().unwrap().stderr.push_str(&line);
+        let readers =
+            vec![std::thread::spawn(move || stdout.for_each(take)), std::thread::spawn(move || stderr.for_each(log))];
         Self { child, command, lines, transcript, readers }
     }
 
@@ -204,6 +253,15 @@ impl Process {
         lines.find(|line| wanted(line)).unwrap()
     }
 
+    /// Waits until it handles signals. Between the system call that installs a handler and the end of its registration,
+    /// a signal is lost without an effect. SIGHUP is the last that is registered.
+    pub(crate) fn wait_handles_signals(&self) {
+        wait_until("signals are handled", || {
+            let caught = status(format!("/proc/{}", self.id()), "SigCgt");
+            u64::from_str_radix(&caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
+        });
+    }
+
     /// Returns the next event of this name on stdout, and drops those before it.
     pub(crate) fn wait_event(&self, name: &str) -> Value {
         let event = |line: &str| serde_json::from_str::<Value>(line).expect("an event");
@@ -216,11 +274,11 @@ impl Process {
 
     /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
     pub(crate) fn wait_log(&self, text: &str) -> String {
-        super::eventually(text, || Some(self.log()).filter(|log| log.contains(text)))
+        eventually(text, || Some(self.log()).filter(|log| log.contains(text)))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     pub(crate) fn close_stdin(&mut self) {
@@ -236,11 +294,8 @@ impl Process {
         if let Some(status) = self.child.try_wait().unwrap() {
             return status;
         }
-        let pid = Pid::from_child(&self.child);
-        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
-        let timeout = Timespec::try_from(PATIENCE).unwrap();
-        let ready = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
-        assert_eq!(ready, Ok(1), "the process did not end in time");
+        let pidfd = rustix::process::pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).unwrap();
+        assert!(is_readable_within(pidfd, PATIENCE), "the process did not end in time");
         self.child.wait().unwrap()
     }
 

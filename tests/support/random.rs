@@ -1,7 +1,8 @@
 //! Random choices that are the same for the same seed, on every machine.
 
 use std::ops::Range;
-use std::time::Duration;
+
+use super::*;
 
 /// The generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"), with its seed.
 #[derive(Clone, Debug)]

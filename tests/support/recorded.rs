@@ -1,10 +1,8 @@
 //! The connections of `tests/data`: what is under `## NAME` in `FOLDER.expect` is the rule, the limits, the bytes that a
 //! client sends, and the outcome.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use super::written;
+use super::*;
 
 /// The texts of the connections that are accepted and of those that are refused.
 pub(crate) const FOLDERS: [&str; 2] = ["accept", "reject"];

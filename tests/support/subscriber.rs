@@ -1,14 +1,9 @@
 //! A subscriber on the real libzmq. It sees of the gateway what a part of the adapter sees.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
-use tempfile::TempDir;
-
-use super::PATIENCE;
-use super::gateway::Gateway;
-use super::task::{POLL_INTERVAL_MS, Task};
+use super::*;
 
 /// How long to wait for one probe before the next is sent.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -98,26 +93,13 @@ impl Subscriber {
     /// takes effect at the other end. So this posts probes until one arrives, then a last one, and receives them all.
     pub(crate) fn wait_until_subscribed(&self, gateway: &Gateway) {
         let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
-        super::eventually("a probe arrives", || {
+        eventually("a probe arrives", || {
             gateway.post(probe.body()).assert_accepted();
             self.next_within(PROBE_TIMEOUT).map(drop)
         });
         gateway.post(last.body()).assert_accepted();
         while self.next() != last {}
     }
-}
-
-/// Returns a path of this name in a directory of its own, which its owner removes.
-pub(crate) fn temporary_path(name: &str) -> (TempDir, PathBuf) {
-    let (directory, [path]) = temporary_paths([name]);
-    (directory, path)
-}
-
-/// Returns paths of these names in a directory of their own, which its owner removes.
-pub(crate) fn temporary_paths<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
-    let directory = tempfile::tempdir().unwrap();
-    let paths = names.map(|name| directory.path().join(name));
-    (directory, paths)
 }
 
 /// Returns an endpoint that nothing else uses: a socket file in a directory that its owner removes.
@@ -180,5 +162,45 @@ pub(crate) fn text(frame: &[u8]) -> String {
 }
 
 pub(crate) fn msgpack(frame: &[u8]) -> String {
-    rmp_serde::from_slice::<serde_json::Value>(frame).expect("a MessagePack frame").to_string()
+    rmp_serde::from_slice::<Value>(frame).expect("a MessagePack frame").to_string()
+}
+
+/// A gateway and the one subscriber that it publishes to. Most tests start with it.
+pub(crate) struct Fixture {
+    pub(crate) gateway: Gateway,
+    pub(crate) subscriber: Subscriber,
+}
+
+impl Fixture {
+    pub(crate) fn start() -> Self {
+        Self::with([])
+    }
+
+    /// Starts the gateway with these further options.
+    pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of(Gateway::serve().arguments(arguments))
+    }
+
+    pub(crate) fn of(builder: Builder) -> Self {
+        let subscriber = Subscriber::bound();
+        let mut gateway = builder.connect(subscriber.endpoint()).start_connected();
+        gateway.wait_subscribed(subscriber.endpoint());
+        Self { gateway, subscriber }
+    }
+
+    /// Fails if the gateway has published a message that the test has not received. Messages keep their order, so a
+    /// marker that is posted now must be the next message.
+    pub(crate) fn assert_nothing_more_published(&self) {
+        let marker = Message::new("marker", "{}");
+        self.post(marker.body()).assert_accepted();
+        assert_eq!(self.subscriber.next(), marker, "published, and should not have been");
+    }
+}
+
+impl Deref for Fixture {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
+    }
 }

@@ -1,11 +1,10 @@
 //! The client's side of TLS without sockets: plaintext becomes records, and records become plaintext.
 
-use std::io::{self, Read, Write};
-use std::sync::Arc;
-
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+
+use super::*;
 
 /// Returns a configuration that trusts these certificates alone, and speaks these versions.
 pub(crate) fn trusting(

@@ -1,39 +1,39 @@
 //! The descriptors, memory and processor time of a process, as the kernel counts them.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use super::*;
 
 pub(crate) fn descriptors(process: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
 pub(crate) fn highest_descriptor(process: u32) -> usize {
-    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     let numbers = open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
     numbers.max().unwrap()
 }
 
 pub(crate) fn resident_kib(process: u32) -> u64 {
-    status_kib(process, "VmRSS")
+    status(format!("/proc/{process}"), "VmRSS").parse().unwrap()
 }
 
 pub(crate) fn peak_resident_kib(process: u32) -> u64 {
-    status_kib(process, "VmHWM")
+    status(format!("/proc/{process}"), "VmHWM").parse().unwrap()
 }
 
-/// Returns a field of proc_pid_status(5), in KiB.
-fn status_kib(process: u32, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("the field");
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+/// Returns a field of proc_pid_status(5), without its unit, of the folder of a process or of a thread; nothing if that has
+/// ended.
+pub(crate) fn status(folder: impl AsRef<Path>, field: &str) -> String {
+    let status = fs::read_to_string(folder.as_ref().join("status")).unwrap_or_default();
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_default().trim().trim_end_matches(" kB").to_owned()
 }
 
 /// Returns the user and system time of all threads in clock ticks: fields 14 and 15 of proc_pid_stat(5). Field 2 stands
 /// in parentheses and may contain spaces.
 pub(crate) fn cpu_ticks(process: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
 }
@@ -49,20 +49,18 @@ pub(crate) fn cpu_ticks_within(time: Duration, process: u32, meanwhile: &str) ->
 
 /// Returns the folders of the threads of a process.
 pub(crate) fn threads(process: u32) -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path())
+    fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path())
 }
 
 /// Returns whether a thread waits: field 3 of proc_pid_stat(5). One that has ended does not.
 pub(crate) fn sleeps(thread: &Path) -> bool {
-    let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
 }
 
 /// Returns the number of voluntary context switches of a thread. Each time that it wakes up adds one.
 pub(crate) fn voluntary_switches(thread: &Path) -> u64 {
-    let status = std::fs::read_to_string(thread.join("status")).unwrap_or_default();
-    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    switches.map_or(0, |switches| switches.trim().parse().unwrap())
+    status(thread, "voluntary_ctxt_switches").parse().unwrap_or(0)
 }
 
 /// Changes the soft limit of descriptors of a running process and returns the former limit.

@@ -1,16 +1,7 @@
 //! Faults of the hub: it is killed, restarted or replaced.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-
-use super::hub_process::{Deployment, HUB_MESSAGES, start_hub, start_hub_with_subscriber, wait_open};
+use super::*;
 use crate::bus::wait_reason;
-use crate::support::load::Posted;
-use crate::support::net::{TcpSocket, tcp_sockets};
-use crate::support::peer::{Form, RawPeer, subscribe};
-use crate::support::process::{beside_a_hub, succeeds};
-use crate::support::report::{post_last, take_until};
-use crate::support::*;
 
 /// Answers that a load gets before a fault, and again after it.
 const SOME: usize = 2_000;
@@ -43,9 +34,7 @@ fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
 #[test]
 fn a_hub_whose_network_is_gone_is_noticed_while_data_is_unsent_and_served_when_it_is_back() {
     let script = beside_a_hub("true", "tcp://127.0.0.1:16130");
-    if !succeeds(&["sh", "-c", &script, "sh", "true"]) {
-        return skip("no network can be made here: this needs `unshare` and `ip`");
-    }
+    needs!(is_possible(&script));
     let ((_directory, path), endpoint) = (temporary_path("gateway"), "tcp://127.0.0.1:16130");
     let mut gateway = Gateway::serve().connect(endpoint).after(&script).listen_at(&path).spawn();
     gateway.wait_connected();

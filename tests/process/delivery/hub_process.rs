@@ -2,9 +2,7 @@
 //! side only after a subscriber has subscribed. After a restart, a hub without this receives messages before the
 //! subscriber has connected again, and loses them. What arrives would then tell nothing about the gateway.
 
-use std::process::{Command, Stdio};
-
-use crate::support::*;
+use super::*;
 
 /// The environment variable that says where to run a hub: `PUBLISHERS SUBSCRIBERS`.
 const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";
@@ -116,7 +114,7 @@ fn runs_a_hub_in_this_process() {
     upstream.send(&b"\x01"[..], 0).unwrap();
     let mut open = false;
     let end = std::thread::spawn(|| {
-        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+        io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
         std::thread::sleep(Duration::from_millis(200));
     });
     while !end.is_finished() {

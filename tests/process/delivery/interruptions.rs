@@ -1,12 +1,7 @@
 //! A subscriber, a hub or the network between stops for a while. Requests are refused meanwhile, memory stays bounded,
 //! and nothing is lost.
 
-use std::net::TcpListener;
-
-use super::hub_process::{Deployment, HubEndpoints, start_hub_by, wait_open};
-use crate::support::report::{post_last, take_until};
-use crate::support::usage::peak_resident_kib;
-use crate::support::*;
+use super::*;
 
 /// Interrupts the way to a subscriber under this load until so many requests are refused, and ends the interruption
 /// then. As many are accepted before and afterwards. `next` returns what the subscriber receives next. Returns how long
@@ -87,9 +82,7 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
 #[test]
 fn a_short_interruption_of_the_network_loses_nothing() {
     let network = ["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
-    if !succeeds(&["unshare"].into_iter().chain(network).chain(["true"]).collect::<Vec<_>>()) {
-        return skip("no network can be made here: this needs `unshare` and `ip`");
-    }
+    needs!(is_possible("unshare --user --map-root-user --net ip link set lo up"));
     let (_directory, subscribers) = temporary_endpoint();
     let endpoints = HubEndpoints { publishers: "tcp://127.0.0.1:16130".to_owned(), subscribers };
     let hub = start_hub_by("unshare", &network, &endpoints);

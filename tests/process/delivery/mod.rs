@@ -8,3 +8,6 @@ mod hub_process;
 mod interruptions;
 mod stats;
 pub(crate) mod stopping;
+
+use self::hub_process::*;
+use crate::support::*;

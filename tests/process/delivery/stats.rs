@@ -1,13 +1,6 @@
 //! Every counter is compared with a known load, in `stats` and in the last event.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-
-use serde_json::json;
-
-use super::hub_process::Deployment;
-use crate::support::load::{Outcome, message};
-use crate::support::*;
+use super::*;
 
 fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
@@ -24,7 +17,7 @@ fn send(gateway: &Gateway, request: &Request) -> TcpStream {
 fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     let start = Instant::now();
     let mut fixture = Fixture::start();
-    let valid = || fixture.request(message(0, 0, "").body());
+    let valid = || fixture.request(message_of(0, 0, "").body());
     let load = [
         (5, 200, valid()),
         (1, 204, valid().method("OPTIONS")),
@@ -50,7 +43,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     fixture.gateway.wait_count("connections", 0);
 
     // Ten connections stay open after one request each.
-    let request = fixture.request(message(0, 0, "").body());
+    let request = fixture.request(message_of(0, 0, "").body());
     let mut open: Vec<_> = (0..10).map(|_| send(&fixture.gateway, &request)).collect();
     bytes_in += 10 * request.bytes().len();
     for stream in &mut open {
@@ -95,7 +88,7 @@ fn bytes_that_a_client_takes_late_are_counted_once() {
 #[test]
 fn refusals_are_counted_by_their_reason() {
     let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
-    (0..3).for_each(|_| assert_eq!(gateway.post(message(0, 0, "").body()).status, 503));
+    (0..3).for_each(|_| assert_eq!(gateway.post(message_of(0, 0, "").body()).status, 503));
     let stats = gateway.stats();
     let expected = (&json!({"bus-not-connected": 3}), &json!({"503": 3}));
     assert_eq!((&stats["refused"], &stats["answers"]), expected, "{stats}");
@@ -103,7 +96,7 @@ fn refusals_are_counted_by_their_reason() {
 
     // All connections together may hold ten bytes.
     let mut fixture = Fixture::with(["--max-buffered", "10"]);
-    assert_eq!(fixture.post(message(0, 0, "").body()).status, 503);
+    assert_eq!(fixture.post(message_of(0, 0, "").body()).status, 503);
     assert_eq!(fixture.gateway.stats()["refused"], json!({"buffers-full": 1}));
 }
 

@@ -1,15 +1,8 @@
 //! The end of the gateway, in each way there is, with a hub that is another process.
 
-use std::path::Path;
-
-use super::hub_process::{Deployment, start_hub_with_subscriber};
+use super::*;
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{Poster, assert_received, payload};
-use crate::support::load::{Outcome, Posted, TOPIC};
-use crate::support::peer::message;
-use crate::support::report::{assert_nothing_is_lost_by_a_stop, client_and_number};
-use crate::support::usage::threads;
-use crate::support::*;
 
 const SOME: usize = 2_000;
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
@@ -105,8 +98,7 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     assert!(Poster::to(&rig.gateway, "large", 100_000).post_together(100));
     rig.gateway.begin_drain();
     wait_until("the stop of the hub", || {
-        let mut names =
-            threads(rig.gateway.id()).filter_map(|thread| std::fs::read_to_string(thread.join("comm")).ok());
+        let mut names = threads(rig.gateway.id()).filter_map(|thread| fs::read_to_string(thread.join("comm")).ok());
         !names.any(|name| name.trim_end() == "worker")
     });
     assert!(rig.gateway.is_running());

@@ -1,17 +1,11 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::io::Write;
-use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::process::Output;
 
-use rustix::process::{Pid, kill_process};
 use serde::Deserialize;
 
-use super::GATEWAY;
-use super::document::{Document, quoted, repository};
 use super::messages;
-use crate::support::process::command;
-use crate::support::*;
+use super::*;
 
 /// A client, as `clients.json` has it.
 #[derive(Deserialize)]
@@ -74,7 +68,7 @@ fn clients_of_a_unix_socket() {
         clients.iter().map(|it| &it.name).collect::<Vec<_>>()
     );
     let (topic, payload) = hello("hello");
-    let body = serde_json::json!({"topic": topic, "payload": payload}).to_string();
+    let body = json!({"topic": topic, "payload": payload}).to_string();
     for (row, client) in rows.iter().zip(clients) {
         let script = client.by_a_socket.join("\n");
         let quote = if script.contains("'TOPIC'") { "" } else { "'" };
@@ -95,8 +89,8 @@ fn the_short_parent_of_the_readme() {
     // The settings of the user, whom the section above has switched the gateway on. All ports are free ones.
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("adapter");
-    std::fs::create_dir(&settings).unwrap();
-    std::fs::write(settings.join("user_settings.py"), enabled(&token("parent"))).unwrap();
+    fs::create_dir(&settings).unwrap();
+    fs::write(settings.join("user_settings.py"), enabled(&token("parent"))).unwrap();
     let readme = Document::read("README.md");
     let parent = readme.block("run: parent");
     assert!(parent.lines().count() <= 10, "the parent of the README has more than ten lines");
@@ -119,7 +113,7 @@ fn the_whole_adapter_follows_its_user_and_replaces_its_gateway() {
     });
     let settings = path("user_settings.py");
     let Some(mut command) = python(&script, &[&settings]) else { return };
-    let (reader, mut stdin) = std::io::pipe().unwrap();
+    let (reader, mut stdin) = io::pipe().unwrap();
     let mut adapter = Process::spawn(command.stdin(reader));
     let mut expect = |typed: &str, beginning: &str| {
         writeln!(stdin, "{typed}").unwrap();
@@ -162,7 +156,7 @@ fn the_parents_that_replace_a_gateway_and_that_have_no_package() {
 type Posted = (String, Value);
 
 fn hello(content: &str) -> Posted {
-    ("adapter/extensions/data".to_owned(), serde_json::json!({"extension_id": "demo", "content": content}))
+    ("adapter/extensions/data".to_owned(), json!({"extension_id": "demo", "content": content}))
 }
 
 /// Returns the script with its last line once for each message of the table of `docs/clients.md`, and these messages.

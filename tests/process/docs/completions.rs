@@ -5,14 +5,13 @@
 
 use std::fmt::Write;
 use std::io::Write as _;
-use std::process::{Command as Process, Stdio};
+use std::process::Command as Process;
 
 use serde_json::Value as Json;
 
-use super::document::repository;
 use super::interface::{Command, Opt, Value};
 use super::messages;
-use crate::support::compare::assert_same;
+use super::*;
 
 pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
 pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
@@ -162,7 +161,7 @@ fn every_shell_completes() {
             .stdout(Stdio::piped())
             .spawn()
         else {
-            crate::support::skip(&format!("{shell} is not installed"));
+            skip(&format!("{shell} is not installed"));
             continue;
         };
         process.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();

@@ -4,8 +4,7 @@
 //! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; the marks are
 //! comments of the language of the file.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use super::*;
 
 pub(crate) struct Document {
     /// The path from the root of the repository.

@@ -1,10 +1,7 @@
 //! The events of a gateway that goes through all its states are those of `docs/reference.md`, with the same fields.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::document::{Document, quoted};
+use super::*;
 use crate::lifecycle::running::events_until;
-use crate::support::*;
 
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
@@ -39,8 +36,8 @@ fn events_and_their_fields_are_those_of_the_table() {
     let mut gateway = Gateway::serve().https().spawn();
     seen.push(gateway.wait_event("certificate"));
     let certificate = gateway.settings.path().with_file_name("gateway-cert.pem");
-    std::fs::remove_file(&certificate).unwrap();
-    std::fs::create_dir(&certificate).unwrap();
+    fs::remove_file(&certificate).unwrap();
+    fs::create_dir(&certificate).unwrap();
     seen.push(gateway.wait_state("certificate", "rejected"));
 
     let mut fields = Fields::new();

@@ -1,14 +1,12 @@
 //! What the documents say of each topic is generated from the program's table of topics, and the completions of shells
 //! and the manual page from its options.
 
-use std::collections::BTreeSet;
-
 use adapter_gateway::message::Vocabulary;
 use adapter_gateway::message::topics::{Content, UNCHECKED};
 
-use super::document::Document;
 use super::interface::Command;
 use super::messages::{self, Message, Topic, topics};
+use super::*;
 use super::{completions, man_page};
 use crate::support::topics::field_in;
 

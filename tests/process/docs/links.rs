@@ -2,12 +2,7 @@
 //! with the files that tell a forge what to run. The examples for pytest run in `tests/clients/adapter_client.py`,
 //! where the public client is installed.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
-
-use super::GATEWAY;
-use super::document::{self, Document, files_at, repository};
+use super::*;
 
 #[test]
 fn the_pages_are_few_and_the_first_ones_short_and_the_readme_begins_with_two_commands() {
@@ -34,7 +29,7 @@ fn links_lead_to_a_file_and_to_a_heading() {
     for document in &documents {
         for target in relative_links(&document.text) {
             let (file, heading) = (linked(document, target), target.split_once('#').map_or("", |(_, heading)| heading));
-            let found = match std::fs::read_to_string(&file) {
+            let found = match fs::read_to_string(&file) {
                 Ok(text) => heading.is_empty() || headings(&text).any(|name| name == heading),
                 Err(_) => file.is_dir() && heading.is_empty(),
             };
@@ -60,7 +55,7 @@ fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operat
         let is_kept =
             to.strip_prefix("usr/share/doc/adapter-gateway/").map(|to| to.trim_end_matches('/')) == Some(folder);
         let (before, after) = (name.split('*').next().unwrap(), name.split('*').next_back().unwrap());
-        let files = std::fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name());
+        let files = fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name());
         let files = files.map(|file| file.into_string().unwrap());
         let files = files.filter(move |file| is_kept && file.starts_with(before) && file.ends_with(after));
         files.flat_map(move |file| [folder.to_owned(), format!("{folder}/{file}").trim_start_matches('/').to_owned()])
@@ -122,7 +117,7 @@ fn the_script_of_five_lines_asserts_a_round_trip() {
     for (script, status) in [(round_trip, 0), (&broken, 3)] {
         let directory = tempfile::tempdir().unwrap();
         let script = page.block("run: serve").to_owned() + script;
-        let folder = std::path::Path::new(GATEWAY).parent().unwrap().display();
+        let folder = Path::new(GATEWAY).parent().unwrap().display();
         let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
         let mut shell = Command::new("sh");
         let output =
@@ -136,7 +131,7 @@ fn the_script_of_five_lines_asserts_a_round_trip() {
 fn the_files_for_forges_call_scripts_that_exist() {
     let mut called = 0;
     for path in [files_at(&repository(".github/workflows")), vec![repository(".gitlab-ci.yml")]].concat() {
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = fs::read_to_string(path).unwrap();
         let is_script = |word: &&str| [".ci/", "packaging/build", "fuzz/run"].iter().any(|it| word.starts_with(it));
         for script in text.lines().filter(|line| !line.contains('#')).flat_map(str::split_whitespace).filter(is_script)
         {
@@ -167,14 +162,14 @@ fn the_manifests_name_one_address() {
 #[test]
 fn a_release_has_the_text_of_the_changelog_which_names_its_date() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(folder.path().join("packaging/debian")).unwrap();
+    fs::create_dir_all(folder.path().join("packaging/debian")).unwrap();
     let entry = "adapter-gateway (1.2.0) unstable; urgency=medium\n";
-    std::fs::write(folder.path().join("packaging/debian/changelog"), entry).unwrap();
+    fs::write(folder.path().join("packaging/debian/changelog"), entry).unwrap();
     let notes = |date: &str, arguments: &[&str]| {
         let changelog = format!("# Changelog\n\n## [1.2.0] - {date}\n\nNew.\n\n## [1.1.0] - 2026-01-02\n\nOld.\n");
-        std::fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
+        fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
         let manifest = "version = \"1.2.0\"\nrepository = \"https://example.invalid/a\"\n";
-        std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+        fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
         let mut command = Command::new(repository("packaging/release-notes"));
         let output = command.args(arguments).current_dir(folder.path()).output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())

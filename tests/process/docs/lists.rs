@@ -1,7 +1,5 @@
 //! Every list of the documents names what there is, and nothing else.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::process;
 
 use adapter_gateway::bus::MAX_PUBLISHERS;
@@ -17,15 +15,10 @@ use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::tls::session::HandshakeFailure;
 use adapter_gateway::zmtp;
 
-use super::GATEWAY;
-use super::document::{Document, files_at, quoted, repository};
 use super::interface::Command;
 use super::messages;
-use crate::support::compare::difference;
-use crate::support::ladder::LADDER;
-use crate::support::recorded::{FOLDERS, Recorded};
+use super::*;
 use crate::support::topics::TOPICS;
-use crate::support::*;
 
 fn printed(program: &str, arguments: &str) -> String {
     let arguments = arguments.split(' ');

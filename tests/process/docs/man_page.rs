@@ -5,8 +5,8 @@ use std::process::Command as Process;
 
 use adapter_gateway::cli::SERVE_GROUPS;
 
-use super::document::repository;
 use super::interface::{Command, Opt, Value};
+use super::*;
 
 pub(crate) const PATH: &str = "packaging/man/adapter-gateway.1";
 /// The day of the last change of the options. Readers of manuals expect one.
@@ -87,7 +87,7 @@ fn readers_of_manuals_have_no_complaint_and_show_each_command_with_its_words() {
         &["groff", "-ww", "-man", "-T", "utf8", "-z"],
     ] {
         let Ok(output) = Process::new(words[0]).args(&words[1..]).arg(repository(PATH)).output() else {
-            crate::support::skip(&format!("{} is not installed", words[0]));
+            skip(&format!("{} is not installed", words[0]));
             continue;
         };
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

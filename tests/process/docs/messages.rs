@@ -3,10 +3,9 @@
 //!
 //! A new topic needs nothing here. [`NOTES`] may say what it is for.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
+
+use super::*;
 
 /// What `notes.json` says of a topic: what it is for, and the text that its examples send if its content is a string.
 type Notes = BTreeMap<&'static str, (&'static str, &'static str)>;

@@ -17,4 +17,7 @@ mod messages;
 mod names;
 mod troubleshooting;
 
+use self::document::*;
+use crate::support::*;
+
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");

@@ -1,11 +1,6 @@
 //! What the documents say where something is: each name in a table exists.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-
-use super::document::{Document, files_at, quoted, repository};
-use crate::support::assert_same_order;
+use super::*;
 
 /// Where a file that names an example of a change must stand in the table of changes.
 const SEARCHED: [&str; 7] = [

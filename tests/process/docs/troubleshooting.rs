@@ -1,8 +1,7 @@
 //! The texts that `docs/troubleshooting.md` shows are those that the program prints.
 
-use super::document::Document;
+use super::*;
 use crate::listen::listen;
-use crate::support::*;
 
 /// Returns the block of the document that shows what was seen.
 fn seen(name: &str) -> String {

@@ -1,8 +1,6 @@
 //! Connections that clients abandon at any point: nothing of them is left.
 
-use std::collections::VecDeque;
-
-use crate::support::*;
+use super::*;
 
 /// Connections that are abandoned before the descriptors and the memory are looked at for the first time.
 const FIRST: usize = 200;

@@ -1,7 +1,6 @@
 //! More clients than connections are allowed: those that wait for nothing give way, and those in a request are served.
 
-use super::{assert_idle, take_all_descriptors};
-use crate::support::*;
+use super::*;
 
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 

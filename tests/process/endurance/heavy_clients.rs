@@ -1,11 +1,8 @@
 //! Clients that send as much as they can: memory stays within its budget, and other clients are served.
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
-
+use super::*;
 use crate::https::client::Connector;
 use crate::https::rig::self_signed_certificate;
-use crate::support::*;
 
 const CLIENTS: usize = 1_000;
 const BODY_BYTES: usize = 1 << 20;

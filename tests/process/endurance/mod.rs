@@ -7,7 +7,6 @@ mod pauses;
 mod returned_memory;
 mod slow_clients;
 
-use crate::support::usage::highest_descriptor;
 use crate::support::*;
 
 /// The most clock ticks of 10 ms that an idle gateway may use in two seconds, for the stats that were requested and a

@@ -1,7 +1,6 @@
 //! The process is stopped and continued, as a debugger or a suspended machine does it.
 
-use crate::support::usage::{sleeps, threads};
-use crate::support::*;
+use super::*;
 
 /// Longer than each deadline of the gateway.
 const PAUSE: Duration = Duration::from_millis(1_500);

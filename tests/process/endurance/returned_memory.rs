@@ -1,10 +1,9 @@
 //! Messages wait for a subscriber that does not read, or connections hold parts of requests: the memory is given back
 //! afterwards.
 
+use super::*;
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::guard::traffic::{random_subscriptions, subscribed, with_subscriptions};
-use crate::support::net::connect_after;
-use crate::support::*;
 
 /// Messages that wait: their number, and the bytes of each payload.
 const LARGE: (usize, usize) = (200, 1 << 20);

@@ -1,6 +1,6 @@
 //! Clients that send or read one byte at a time: no timeout starts anew with a byte.
 
-use crate::support::*;
+use super::*;
 
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,8 +26,7 @@ fn send_slowly(connect: impl FnOnce() -> Client, first: &[u8], rest: &[u8]) -> (
 }
 
 fn assert_408((after, answer): (Duration, Vec<u8>)) {
-    let answer = String::from_utf8(answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    String::from_utf8(answer).unwrap().begins("HTTP/1.1 408 ").has("\r\nConnection: close\r\n");
     assert!(after >= SHORTEST_TIMEOUT, "too early, after {after:?}");
 }
 

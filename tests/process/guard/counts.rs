@@ -1,12 +1,7 @@
 //! What the events tell of the ports of the bus: where they are, how many subscribers there are, how late the latest
 //! is, and that no message is counted twice or not at all.
 
-use std::path::Path;
-
-use super::rig::{OWN_TOPIC, Rig, SIDES};
-use super::traffic::Poster;
-use crate::delivery::stopping::stop_within;
-use crate::support::*;
+use super::*;
 
 #[test]
 fn how_late_the_latest_is_told_each_accepted_message_is_counted_at_any_time_and_the_stop_keeps_its_deadline() {

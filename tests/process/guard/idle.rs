@@ -1,11 +1,6 @@
 //! A gateway whose peers ask for nothing takes no processor time, also while it cannot serve those that come.
 
-use rustix::io::Errno;
-
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::endurance::take_all_descriptors;
-use crate::support::process::Refusal;
-use crate::support::*;
+use super::*;
 
 const PORTS: [(Side, Transport); 3] =
     [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)];
@@ -104,7 +99,7 @@ fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
         // All descriptors that can be watched are taken now.
         let coming_back = coming_back(&endpoint);
         gateway.wait_log("warning: the bus cannot accept");
-        let error = std::io::Error::from(refusal.errno);
+        let error = io::Error::from(refusal.errno);
         let ticks = ticks(&gateway, "while peers come back");
         drop(coming_back);
         let lines = gateway.log();

@@ -1,10 +1,7 @@
 //! Long messages of publishers, which wait for room in the order in which they were announced: who sends is never
 //! disconnected, and who does not send makes nobody wait for long.
 
-use super::rig::{MOST_HELD_KIB, OWN_TOPIC, PROBE_TIMEOUT, Rig, SEND_TIMEOUT, Side, Transport};
-use super::traffic::{assert_received, number, payload};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

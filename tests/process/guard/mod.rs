@@ -17,3 +17,9 @@ pub(crate) mod traffic;
 mod turnover;
 mod unread;
 mod vanished;
+
+use self::rig::*;
+use self::traffic::*;
+use crate::delivery::stopping::stop_within;
+use crate::endurance::{assert_idle, take_all_descriptors};
+use crate::support::*;

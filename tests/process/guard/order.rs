@@ -1,11 +1,6 @@
 //! There is one order for all subscribers, whoever publishes.
 
-use std::collections::BTreeMap;
-
-use super::rig::{Rig, Side, Transport};
-use super::traffic::{Poster, assert_received, number, payload};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 const MESSAGES: u32 = 500;
 const TOPIC: &str = "order/";

@@ -1,13 +1,7 @@
 //! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts: neither
 //! refuses the other, and nothing is dropped. It is bounded whoever of the publishers is still there, and given back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use super::rig::{MOST_HELD_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SEND_TIMEOUT};
-use super::traffic::{Poster, SlowReader, assert_received, number, payload};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 const MIB: usize = 1 << 20;
 

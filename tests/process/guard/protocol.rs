@@ -1,10 +1,6 @@
 //! ZMTP 3 as peers may speak it: heartbeats at any place, frames of any length, and both forms of subscriptions.
 
-use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, assert_received, number, subscribed};
-use crate::support::peer::{cancel, message, ping};
-use crate::support::zmtp::COMMAND;
-use crate::support::*;
+use super::*;
 
 /// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a
 /// message that is being written, and nothing else happens afterwards.

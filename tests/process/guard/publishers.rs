@@ -1,9 +1,7 @@
 //! What the embedded hub takes from publishers: messages of two frames, of at most a topic and a payload that the
 //! gateway itself could publish.
 
-use super::rig::{PROBE_TIMEOUT, Rig, Side, Transport};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 /// The default of `--max-body`.
 const BODY_BYTES: usize = 1 << 20;

@@ -1,9 +1,6 @@
 //! Gateways with a port of each kind, and what must be true of them whatever happened.
 
-use tempfile::TempDir;
-
-use super::traffic::subscribed;
-use crate::support::*;
+use super::*;
 
 /// How much memory a gateway may gain, in KiB, whatever its peers do.
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
@@ -163,7 +160,7 @@ impl Rig {
     /// Waits until so many messages of publishers count as passed on, and none as dropped. The last one counts a moment
     /// after it was written.
     pub(crate) fn wait_forwarded(&mut self, count: u32) {
-        let expected = serde_json::json!({"forwarded": count, "dropped": 0});
+        let expected = json!({"forwarded": count, "dropped": 0});
         wait_until("all are passed on", || self.gateway.stats()["hub"] == expected);
     }
 

@@ -1,13 +1,7 @@
 //! Peers that leave, are silent, are too many, or subscribe to too much: others are served meanwhile, and
 //! subscriptions of any number and length cost a bounded amount of memory.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use super::rig::{OWN_TOPIC, PROBE_TIMEOUT, Rig, SIDES, Side, Transport};
-use super::traffic::{random_subscriptions, with_subscriptions};
-use crate::endurance::assert_idle;
-use crate::support::*;
+use super::*;
 
 /// What it costs when a peer leaves does not depend on what others have subscribed to.
 #[test]

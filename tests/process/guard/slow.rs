@@ -2,10 +2,7 @@
 //! disconnected, however it reads. One that does not hold others up stays, and receives everything. A pause of the
 //! whole gateway counts for nobody.
 
-use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, SlowReader, assert_received, number, subscribed};
-use crate::support::peer::whole_messages;
-use crate::support::*;
+use super::*;
 
 const PAYLOAD_BYTES: usize = 20_000;
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);

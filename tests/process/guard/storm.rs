@@ -1,14 +1,10 @@
 //! Random and mutated connections, a great many of them.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Type};
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 /// The environment variable that says how many connections are made to each port.
 const CONNECTIONS: &str = "GUARD_CONNECTIONS";

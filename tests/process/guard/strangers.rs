@@ -1,11 +1,6 @@
 //! What is not ZMTP 3 becomes neither a message nor a subscription.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::Command;
-
-use super::rig::{Rig, Side, Transport};
-use crate::support::*;
+use super::*;
 
 const PORTS: [(Side, Transport); 4] = [
     (Side::Bind, Transport::Tcp),
@@ -180,9 +175,7 @@ fn the_log_names_the_mechanism_of_a_peer_of_libzmq() {
 
 #[test]
 fn a_page_in_chromium_reaches_nobody() {
-    if !succeeds(&["chromium", "--version"]) {
-        return skip("chromium is not installed, so no page is tried");
-    }
+    needs!(is_possible("chromium --version"));
     let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
     let hub = rig.publishers().strip_prefix("tcp://").unwrap();
     let body = body_with_message("visual/extensions/command", "{}");

@@ -1,10 +1,6 @@
 //! What the tests post and read: numbered messages over one connection.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use super::rig::Rig;
-use crate::support::*;
+use super::*;
 
 /// Posts numbered messages of one topic over one connection.
 pub(crate) struct Poster {

@@ -2,14 +2,7 @@
 //! pause. Another subscriber waits hardly longer than while they do so at another gateway, which takes as much of the
 //! machine, and what they cost is given back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Transport};
-use super::traffic::{Poster, number, random_subscriptions, with_subscriptions};
-use crate::delivery::stopping::stop_within;
-use crate::support::peer::cancel;
-use crate::support::*;
+use super::*;
 
 /// Peers that come and go together, nearly as many as the bus has places for subscribers.
 const PEERS: usize = 250;

@@ -2,10 +2,7 @@
 //! connection, and those that have ended hold no place.
 
 use super::pressure::{Flood, sent_until_held_back};
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use super::traffic::{number, payload};
-use crate::support::peer::message;
-use crate::support::*;
+use super::*;
 
 /// Connects a publisher, and waits until it is accepted: until it is subscribed to everything.
 fn accepted_publisher(rig: &Rig) -> RawPeer {

@@ -1,11 +1,6 @@
 //! A machine that vanishes closes no connection. The gateway and two of its subscribers have networks of their own here.
 
-use std::net::TcpListener;
-use std::process::{Command, Stdio};
-
-use super::traffic::{Poster, number};
-use crate::support::process::{command, unshared};
-use crate::support::*;
+use super::*;
 
 const NEAR: &str = "ip link set lo up && ip link add near type veth peer name far && ip link set near up && \
     ip address add 10.9.8.1/24 dev near";
@@ -21,9 +16,7 @@ fn in_network_of(process: u32, program: &str) -> Command {
 fn a_subscriber_whose_machine_vanishes_is_disconnected_and_one_that_is_stopped_stays() {
     const REASON: &str = "it has acknowledged nothing for 20 s";
     let endpoint = "tcp://10.9.8.1:16103";
-    if !succeeds(&["unshare", "--user", "--map-root-user", "--net", "sh", "-c", NEAR]) {
-        return skip("no network can be made here: this needs `unshare` and `ip`");
-    }
+    needs!(is_possible(&unshared("--net", NEAR)));
     let outside = TcpListener::bind(ANY_PORT).unwrap();
     let builder = Gateway::serve().inherit(&outside).bind(endpoint).arguments(["--stall-timeout", "0"]);
     let mut gateway = builder.after(&unshared("--net", &format!("{NEAR} && exec 3<&0 </dev/null"))).start_ready();

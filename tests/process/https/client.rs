@@ -1,17 +1,11 @@
 //! A client in TLS, on rustls. It distinguishes a close_notify from an end of the socket without one.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::path::Path;
-use std::sync::Arc;
-
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
-use crate::support::net::connect;
+use super::*;
 use crate::support::tls::{records, trusting};
-use crate::support::*;
 
 /// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);

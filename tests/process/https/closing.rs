@@ -1,12 +1,8 @@
 //! How either side ends a connection: with close_notify (RFC 8446 §6.1), or without.
 
-use std::io::{ErrorKind, Read};
-
 use rustls::ALL_VERSIONS;
 
-use super::client::{Connector, read_to_end};
-use super::rig::{Rig, self_signed_certificate};
-use crate::support::*;
+use super::*;
 
 /// `statuses::recorded` shows that one follows an answer that closes, and `https::drain` that a stop sends it.
 #[test]

@@ -1,15 +1,7 @@
 //! A stop, and a switch-off by the settings: each message that was answered with 200 reaches the bus, and nothing else
 //! is waited for.
 
-use std::io::Write;
-
-use serde_json::json;
-
-use super::rig::Rig;
-use crate::support::load::Shape;
-use crate::support::net::connect;
-use crate::support::report::assert_nothing_is_lost_by_a_stop;
-use crate::support::*;
+use super::*;
 
 /// Longer than any test waits, so that a stop that waits for a handshake does not pass.
 const LONG: [&str; 4] = ["--drain-timeout", "600", "--head-timeout", "600"];
@@ -115,6 +107,5 @@ fn a_switch_off_closes_what_is_idle_and_ends_handshakes_which_have_not_failed() 
     rig.gateway.wait_count("connections", 0);
     // No client is at fault, and a person who reads the log would look for one.
     assert_eq!(rig.gateway.stats()["failed_handshakes"], json!({}));
-    let log = rig.gateway.stop().stderr;
-    assert!(!log.contains("TLS handshake"), "{log}");
+    rig.gateway.stop().stderr.lacks("TLS handshake");
 }

@@ -1,14 +1,6 @@
 //! The counters of the connections that ended before their TLS handshake was complete, and what the log says of them.
 
-use std::io::Write;
-use std::net::Shutdown;
-
-use serde_json::json;
-
-use super::client::{Connector, read_to_end};
-use super::rig::{Rig, self_signed_certificate};
-use crate::support::net::connect;
-use crate::support::*;
+use super::*;
 
 /// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
 fn hello_of_tls_1_1() -> Vec<u8> {

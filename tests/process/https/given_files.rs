@@ -1,15 +1,10 @@
 //! Certificates and keys of the options `--tls-cert` and `--tls-key`, also when they change while the gateway serves.
 
-use std::os::unix::fs::symlink;
-
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustls::HandshakeKind;
 use time::OffsetDateTime;
 
-use super::client::{Connector, TlsStream};
-use super::rig::expect_certificate;
-use crate::support::pair::{PairFiles, replace};
-use crate::support::*;
+use super::*;
 
 #[test]
 fn every_kind_of_key_is_served_also_in_one_file_with_a_whole_chain() {
@@ -26,7 +21,7 @@ fn every_kind_of_key_is_served_also_in_one_file_with_a_whole_chain() {
     // Both may be in one file, and the whole chain is sent.
     let (pair, next) = (Pair::ec(), Pair::ec());
     let files = pair.in_files();
-    std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
+    fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
     let path = files.certificate.to_str().unwrap();
     let gateway = Gateway::serve().https().arguments(["--tls-cert", path, "--tls-key", path]).start();
     let mut tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost").unwrap();
@@ -42,8 +37,7 @@ fn an_expired_certificate_a_key_and_a_directory_open_to_others_are_served_with_a
     for (pair, warning) in
         [(Pair::valid(-30, -1), "the certificate expired on"), (Pair::ec(), "open to others than its owner")]
     {
-        let log = log_of(pair.in_files().arguments());
-        assert!(log.contains(warning), "{log}");
+        log_of(pair.in_files().arguments()).has(warning);
     }
     let files = Pair::ec().in_files();
     // In a directory with the sticky bit, nobody can replace the files of others.
@@ -57,14 +51,11 @@ fn an_expired_certificate_a_key_and_a_directory_open_to_others_are_served_with_a
 
 #[test]
 fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let files = Pair::ec().in_files();
     for path in [&files.key, files.directory()] {
         give_away(path);
-        let log = log_of(files.arguments());
-        assert!(log.contains(&format!("{}: belongs to another user (number {NOBODY})", path.display())), "{log}");
+        log_of(files.arguments()).has(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }
 }
 
@@ -91,11 +82,15 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
 fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     let files = Pair::ec().in_files();
     for faulty in [&files.key, &files.certificate] {
-        std::fs::remove_file(faulty).unwrap();
+        fs::remove_file(faulty).unwrap();
         mknodat(CWD, faulty, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
-            let log = builder.https().arguments(files.arguments()).fail(3);
-            assert!(log.contains(faulty.to_str().unwrap()) && log.contains("not a regular file"), "{log}");
+            builder
+                .https()
+                .arguments(files.arguments())
+                .fail(3)
+                .has(faulty.to_str().unwrap())
+                .has("not a regular file");
         }
     }
 }
@@ -112,8 +107,7 @@ fn a_chain_of_which_a_part_cannot_be_sent_is_refused() {
     let joined = ends.map(|end| end.to_owned() + &authority.certificate);
     for chain in joined.into_iter().chain([first.clone() + &cut]) {
         let files = Pair { certificate: chain, key: key.clone() }.in_files();
-        let log = Gateway::serve().https().arguments(files.arguments()).fail(3);
-        assert!(log.contains(files.certificate.to_str().unwrap()), "{log}");
+        Gateway::serve().https().arguments(files.arguments()).fail(3).has(files.certificate.to_str().unwrap());
     }
     let chain = format!("{first}# ----------BEGIN of the chain----------\r\n{}", authority.certificate);
     Gateway::serve().https().arguments(Pair { certificate: chain, key }.in_files().arguments()).start();
@@ -172,8 +166,8 @@ fn files_that_are_replaced_or_written_in_place_are_read_again() {
         rig.expect_the_early_client_is_served();
     }
     let pair = Pair::ec();
-    std::fs::write(&rig.files.key, &pair.key).unwrap();
-    std::fs::write(&rig.files.certificate, &pair.certificate).unwrap();
+    fs::write(&rig.files.key, &pair.key).unwrap();
+    fs::write(&rig.files.certificate, &pair.certificate).unwrap();
     rig.wait_until_it_presents(&pair);
     rig.expect_the_early_client_is_served();
 
@@ -181,13 +175,12 @@ fn files_that_are_replaced_or_written_in_place_are_read_again() {
     let pair = Pair::ec();
     for (path, text) in [(&rig.files.certificate, &pair.certificate), (&rig.files.key, &pair.key)] {
         let other = elsewhere.path().join(path.file_name().unwrap());
-        std::fs::hard_link(path, &other).unwrap();
-        std::fs::write(&other, text).unwrap();
+        fs::hard_link(path, &other).unwrap();
+        fs::write(&other, text).unwrap();
     }
     rig.wait_until_it_presents(&pair);
     rig.expect_the_early_client_is_served();
-    let log = rig.gateway.stop().stderr;
-    assert_eq!(log.matches("new connections get the new certificate").count(), 4, "{log}");
+    rig.gateway.stop().stderr.has_times(4, "new connections get the new certificate");
 }
 
 /// The certificate of the start is not reported as a change.
@@ -205,7 +198,7 @@ fn files_that_cannot_be_used_or_have_expired_are_reported_and_change_nothing() {
     rig.gateway.wait_log("does not match");
     expect_certificate(&mut rig.gateway, "rejected", &rig.files.key);
     assert!(rig.presents(&rig.pair));
-    std::fs::remove_file(&rig.files.key).unwrap();
+    fs::remove_file(&rig.files.key).unwrap();
     rig.gateway.wait_log("No such file");
     assert!(rig.presents(&rig.pair));
     rig.expect_the_early_client_is_served();

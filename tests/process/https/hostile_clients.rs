@@ -1,15 +1,9 @@
 //! Clients that do not speak TLS, stall, send slowly, or disconnect in the middle.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
-
 use rustls::version::TLS12;
 use socket2::SockRef;
 
-use super::client::{Connector, read_to_end};
-use super::rig::{Rig, self_signed_certificate};
-use crate::support::net::connect;
-use crate::support::*;
+use super::*;
 
 /// A deadline in seconds. A handshake is done before, also on a busy machine.
 const DEADLINE_S: &str = "3";

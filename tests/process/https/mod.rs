@@ -9,3 +9,7 @@ mod hostile_clients;
 mod requests;
 pub(crate) mod rig;
 mod self_signed;
+
+use self::client::*;
+use self::rig::*;
+use crate::support::*;

@@ -4,9 +4,7 @@ use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
 
-use super::client::Connector;
-use super::rig::{Rig, self_signed_certificate};
-use crate::support::*;
+use super::*;
 
 /// The kernel does not delay an acknowledgement by less (its `TCP_DELACK_MIN`).
 const SHORTEST_DELAY: Duration = Duration::from_millis(40);

@@ -1,9 +1,6 @@
 //! A gateway in https, the subscriber that it publishes to, and clients that trust it.
 
-use std::path::{Path, PathBuf};
-
-use super::client::{Connector, TlsStream};
-use crate::support::*;
+use super::*;
 
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,

@@ -1,18 +1,10 @@
 //! The self-signed pair that the gateway makes beside its settings, and renews while it serves it; one that cannot be
 //! renewed, and locks that other processes hold.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
-
 use rustix::process::geteuid;
 use time::OffsetDateTime;
 
-use super::client::{Connector, certificates};
-use super::rig::{expect_certificate, self_signed_certificate};
-use crate::support::pair::{NAMES, replace};
-use crate::support::*;
+use super::*;
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -27,8 +19,8 @@ fn files(settings: &Path) -> [PathBuf; 3] {
 fn settings_beside(pair: &Pair) -> SettingsFile {
     let settings = enabled_settings("of-the-test");
     let [certificate, key, _] = files(settings.path());
-    std::fs::write(certificate, &pair.certificate).unwrap();
-    std::fs::write(&key, &pair.key).unwrap();
+    fs::write(certificate, &pair.certificate).unwrap();
+    fs::write(&key, &pair.key).unwrap();
     set_mode(&key, 0o600);
     settings
 }
@@ -77,11 +69,11 @@ fn a_client_reaches_the_gateway_by_each_name_that_was_asked_for() {
     drop(gateway);
     let gateway = start(&["2001:db8::1"]);
     gateway.wait_log("the last one does not name 2001:db8::1");
-    let made = std::fs::read(&certificate).unwrap();
+    let made = fs::read(&certificate).unwrap();
     expect_served_as(&gateway, &["2001:db8::1", "localhost"]);
     drop(gateway);
     drop(start(&[]));
-    assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
+    assert_eq!(fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
 }
 
 /// A parent knows then when clients have to trust another certificate.
@@ -93,10 +85,10 @@ fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let not_after = made["not_after"].as_str().unwrap().to_owned();
     assert!(not_after.len() == "2040-01-02T03:04:05Z".len() && not_after.ends_with('Z'), "{made}");
     gateway.wait_listening();
-    std::fs::remove_file(&key).unwrap();
+    fs::remove_file(&key).unwrap();
     let rejected = expect_certificate(&mut gateway, "rejected", &key);
     assert_eq!(rejected["not_after"], not_after, "the certificate in force ends then");
-    std::fs::remove_file(&certificate).unwrap();
+    fs::remove_file(&certificate).unwrap();
     let made = expect_certificate(&mut gateway, "made", &certificate);
     assert!(made["not_after"].as_str() >= Some(&not_after), "{made}");
 
@@ -132,7 +124,7 @@ fn a_pair_is_renewed_while_connections_stay() {
     let renewed = eventually("another certificate", || {
         // At each time, each file exists and is complete, and others have no permissions for the key.
         let chain = certificates(&certificate);
-        let text = std::fs::read_to_string(&key).unwrap();
+        let text = fs::read_to_string(&key).unwrap();
         let is_complete = text.starts_with("-----BEGIN ") && text.ends_with("-----END PRIVATE KEY-----\n");
         assert!(is_complete, "the key is incomplete");
         assert_eq!(mode(&key), 0o600);
@@ -144,13 +136,12 @@ fn a_pair_is_renewed_while_connections_stay() {
         Some(chain)
     });
     // The temporary files of the renewal are gone.
-    let entries = std::fs::read_dir(certificate.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(certificate.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     assert_same_set("files", entries, [certificate.clone(), key, authority, gateway.settings.path().into()]);
     early.exchange(&gateway.request(FINE)).assert_accepted();
     gateway.wait_log("since the last one ends in less than 30 days");
     gateway.wait_log("new connections get the new certificate");
-    let log = gateway.log();
-    assert_eq!(log.matches("new connections get the new certificate").count(), 1, "{log}");
+    gateway.log().has_times(1, "new connections get the new certificate");
 
     // The files were replaced and not overwritten, so a program that had opened them reads the old content.
     for (mut held, was) in held.into_iter().zip([&pair.certificate, &pair.key]) {
@@ -167,20 +158,20 @@ fn a_pair_is_renewed_while_connections_stay() {
 /// Programs that restore a backup put one file after the other. Between the two, the pair cannot be used.
 #[test]
 fn a_pair_that_is_put_back_is_never_written_over_and_comes_to_be_served() {
-    let in_place = |path: &Path, content: &[u8]| std::fs::write(path, content).unwrap();
+    let in_place = |path: &Path, content: &[u8]| fs::write(path, content).unwrap();
     let by_rename = |path: &Path, content: &[u8]| replace(path, str::from_utf8(content).unwrap());
     let behind_removal = |path: &Path, content: &[u8]| {
-        std::fs::remove_file(path).unwrap();
-        std::fs::write(path, content).unwrap();
+        fs::remove_file(path).unwrap();
+        fs::write(path, content).unwrap();
     };
     let ways: [fn(&Path, &[u8]); 3] = [in_place, by_rename, behind_removal];
     side_by_side(ways.into_iter().flat_map(|restore| [(restore, 0), (restore, 1)]), |(restore, first)| {
         let mut gateway = Gateway::serve().https().start();
         let [certificate, key, _] = files(gateway.settings.path());
         gateway.wait_state("certificate", "made");
-        let pair = [&certificate, &key].map(|path| (path, std::fs::read(path).unwrap()));
+        let pair = [&certificate, &key].map(|path| (path, fs::read(path).unwrap()));
         let trusts_pair = Connector::trusting_file(&certificate);
-        pair.iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+        pair.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
         gateway.wait_state("certificate", "made");
         gateway.wait_log("new connections get the new certificate");
         let trusts_other = Connector::trusting_file(&certificate);
@@ -193,10 +184,9 @@ fn a_pair_that_is_put_back_is_never_written_over_and_comes_to_be_served() {
         gateway.wait_state("certificate", "replaced");
         trusts_pair.assert_serves(&gateway);
         for (path, content) in &pair {
-            assert_eq!(std::fs::read(path).unwrap(), *content, "{} is another one", path.display());
+            assert_eq!(fs::read(path).unwrap(), *content, "{} is another one", path.display());
         }
-        let log = gateway.stop().stderr;
-        assert_eq!(log.matches("a new self-signed certificate").count(), 2, "{log}");
+        gateway.stop().stderr.has_times(2, "a new self-signed certificate");
     });
 }
 
@@ -207,11 +197,11 @@ fn a_folder_that_is_away_is_not_made_anew_and_the_pair_in_it_is_served_again() {
     let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
     let folder = gateway.settings.path().parent().unwrap().to_owned();
     let away = folder.with_added_extension("away");
-    std::fs::rename(&folder, &away).unwrap();
+    fs::rename(&folder, &away).unwrap();
     gateway.wait_event("disabled");
     gateway.wait_log("the certificate stays as it was");
     assert!(!folder.exists());
-    std::fs::rename(&away, &folder).unwrap();
+    fs::rename(&away, &folder).unwrap();
     gateway.wait_listening();
     connector.assert_serves(&gateway);
 }
@@ -241,9 +231,7 @@ fn in_read_only_directory(pair: &Pair) -> (Gateway, PathBuf) {
 
 #[test]
 fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid_and_then_a_configuration_error() {
-    if geteuid().is_root() && !can_give_away() {
-        return;
-    }
+    needs!(!geteuid().is_root() || can_give_away());
     let pair = Pair::valid(-790, 20);
     let (mut gateway, directory) = in_read_only_directory(&pair);
     gateway.wait_listening();
@@ -269,9 +257,7 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid_and_then_a_con
 
 #[test]
 fn a_key_of_another_owner_is_served_with_a_warning() {
-    if !can_give_away() {
-        return;
-    }
+    needs!(can_give_away());
     let pair = Pair::valid(-1, 400);
     let settings = settings_beside(&pair);
     let [_, key, _] = files(settings.path());
@@ -296,10 +282,9 @@ fn a_key_that_was_open_is_told_of_unless_it_is_replaced() {
     let settings = settings_beside(&Pair::ec());
     let [certificate, key, _] = files(settings.path());
     set_mode(&key, 0o644);
-    std::fs::remove_file(&certificate).unwrap();
-    std::fs::create_dir(&certificate).unwrap();
-    let stderr = Gateway::serve().https().beside(settings).spawn().finish(3).stderr;
-    assert!(stderr.contains("and is now closed"), "{stderr}");
+    fs::remove_file(&certificate).unwrap();
+    fs::create_dir(&certificate).unwrap();
+    Gateway::serve().https().beside(settings).spawn().finish(3).stderr.has("and is now closed");
 }
 
 #[test]
@@ -313,7 +298,7 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
     former.assert_serves(&gateway);
     gateway.wait_log("made without the lock");
 
-    [&certificate, &key].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    [&certificate, &key].iter().for_each(|path| fs::remove_file(path).unwrap());
     gateway.wait_log("new connections get the new certificate");
     former.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
     gateway.change_token("rotated");

@@ -1,12 +1,6 @@
 //! The stop: every request in flight gets an answer. `delivery::stopping` has what becomes of the messages.
 
-use std::io::ErrorKind;
-
-use socket2::SockAddr;
-
-use crate::support::load::{Outcome, Shape};
-use crate::support::net::connect;
-use crate::support::*;
+use super::*;
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {

@@ -1,14 +1,10 @@
 //! The socket files of `--listen unix:` and of `ipc://` endpoints: the gateway takes nothing away from anybody, leaves
 //! nothing behind, and only its user can connect. The unit tests of `sys::unix_listener` have the other cases.
 
-use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 
-use rustix::io::Errno;
-
-use crate::support::*;
+use super::*;
 
 /// An option that binds a socket file, and the status of a start that is refused because of the file.
 type Place = (&'static str, i32);
@@ -20,11 +16,11 @@ const PLACES: [Place; 4] = [("--listen", 4), ("--bind", 3), ("--hub-publishers",
 
 /// Returns the inode of a file that is there.
 fn inode(path: &Path) -> Option<u64> {
-    std::fs::symlink_metadata(path).ok().map(|file| file.ino())
+    fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
 
 fn entries(directory: &Path) -> usize {
-    std::fs::read_dir(directory).unwrap().count()
+    fs::read_dir(directory).unwrap().count()
 }
 
 /// Makes a socket file that nobody listens on, as a gateway leaves it that was killed.
@@ -105,7 +101,7 @@ fn only_the_owner_can_connect_and_the_socket_is_taken_over_of_a_killed_gateway_a
         killed.end();
         let mut gateway = with_place(place, &path, &unused).after(umask).start();
         assert_serves(place, &path, &gateway);
-        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        let metadata = fs::symlink_metadata(&path).unwrap();
         assert!(metadata.file_type().is_socket());
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{place:?}, {umask}");
         gateway.terminate();

@@ -1,11 +1,6 @@
 //! Starts that fail: the exit status and the last event give the reason to the parent, and stderr gives it to the user.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::TcpListener;
-
-use crate::support::gateway::assert_failed;
-use crate::support::*;
+use super::*;
 
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]
@@ -28,8 +23,7 @@ fn enabled_at_a_taken_port() -> (TcpListener, Gateway) {
 #[test]
 fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_told_and_tried_again() {
     let (taken, mut gateway) = enabled_at_a_taken_port();
-    let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
-    assert!(reason.contains("cannot listen on") && reason.contains("in use"), "{reason}");
+    gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned().has("cannot listen on").has("in use");
     gateway.wait_log("it is tried again");
     gateway.stats();
     drop(taken);
@@ -50,8 +44,7 @@ fn a_certificate_that_cannot_be_made_when_the_settings_enable_the_gateway_is_tol
     let builder = Gateway::serve().https().no_settings().arguments(["--cert-dir", folder.to_str().unwrap()]);
     let mut gateway = builder.start_disabled();
     gateway.settings.write(&enabled(&token("a")));
-    let reason = gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned();
-    assert!(reason.contains(folder.to_str().unwrap()), "{reason}");
+    gateway.wait_event("not-ready")["reason"].as_str().unwrap().to_owned().has(folder.to_str().unwrap());
     fs::remove_file(&folder).unwrap();
     gateway.wait_listening();
     gateway.wait_event("ready");

@@ -6,3 +6,5 @@ mod failures;
 pub(crate) mod running;
 mod streams;
 mod watching;
+
+use crate::support::*;

@@ -1,14 +1,8 @@
 //! The log on stderr, and what stands on a terminal. A parent that does not read stdout or stderr, or reads them
 //! late, holds up neither the requests nor the settings nor the stop.
 
-use std::fs::OpenOptions;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
-
+use super::*;
 use crate::settings::status_with;
-use crate::support::full_pipe::{FullPipe, set_nonblocking};
-use crate::support::net::is_listening;
-use crate::support::*;
 
 const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 

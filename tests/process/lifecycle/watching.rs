@@ -1,15 +1,8 @@
 //! `--watch-stdin`: the gateway stops when stdin has ended, and not before. `--watch-parent`: it stops when the
 //! process that started it has ended, whoever still holds its pipes.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-use rustix::process::{Pid, kill_process};
-
+use super::*;
 use crate::endurance::assert_idle;
-use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
-use crate::support::*;
 
 fn watching() -> Builder {
     Gateway::serve().arguments(["--watch-stdin"])
@@ -30,7 +23,7 @@ fn without_the_option_the_end_of_stdin_is_ignored() {
 #[test]
 fn a_pipe_that_blocks_still_blocks_and_one_that_does_not_block_has_not_ended() {
     for nonblocking in [false, true] {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         let shared = reader.try_clone().unwrap();
         set_nonblocking(&reader, nonblocking);
         let mut gateway = watching().stdin(reader).start();

@@ -1,16 +1,8 @@
 //! The lines in flight, before a server that answers as the test wants.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{file, lines, send_with};
-use crate::support::usage::voluntary_switches;
-use crate::support::*;
+use super::*;
 
 /// A server that is no gateway, and answers as a test wants.
 struct Server {
@@ -51,7 +43,7 @@ impl Server {
     /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its
     /// settings, and `send`.
     fn away_behind_a_line(change: impl FnOnce(&SettingsFile)) -> (SocketAddr, SettingsFile, Process) {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         let server = Self::start();
         let address = server.listener.local_addr().unwrap();
         let send = Process::spawn(&mut server.send(reader));
@@ -83,7 +75,7 @@ impl Accepted {
         }
         let mut body = vec![0; length];
         self.0.read_exact(&mut body).unwrap();
-        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["topic"].as_str().unwrap().to_owned()
+        serde_json::from_slice::<Value>(&body).unwrap()["topic"].as_str().unwrap().to_owned()
     }
 
     fn requests(&mut self, count: usize) -> Vec<String> {
@@ -96,7 +88,7 @@ impl Accepted {
 
     /// Ends the connection, and waits until the other side has ended it too: the next line is in no doubt then.
     fn close(mut self) {
-        self.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        self.0.get_ref().shutdown(Shutdown::Write).unwrap();
         assert_eq!(self.0.read_to_end(&mut Vec::new()).unwrap(), 0);
     }
 }
@@ -196,8 +188,7 @@ fn what_is_no_gateway_is_4() {
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
     ] {
-        let stderr = Server::start().play(1, &[], &[&[(1..2, stranger.to_vec())]], 4);
-        assert!(stderr.contains("is no gateway") && stderr.contains("line 1 is in doubt"), "{stderr}");
+        Server::start().play(1, &[], &[&[(1..2, stranger.to_vec())]], 4).has("is no gateway").has("line 1 is in doubt");
     }
 }
 
@@ -235,7 +226,7 @@ fn a_token_that_was_just_written_is_tried_once_more() {
         [(true, &[REFUSED, TAKEN][..], 0), (true, &[REFUSED, REFUSED], 6), (false, &[REFUSED], 6)]
     {
         let server = Server::start();
-        let settings = std::fs::File::options().write(true).open(server.settings.path()).unwrap();
+        let settings = File::options().write(true).open(server.settings.path()).unwrap();
         settings.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
         if !is_young {
             // No program can set when a file was put in place.
@@ -255,8 +246,7 @@ fn a_token_that_was_just_written_is_tried_once_more() {
 fn a_refused_token_is_no_wait_for_the_lines_behind_it() {
     const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n";
     let steps = [(1..2, TAKEN.to_vec()), (2..4, [REFUSED, TAKEN].concat()), (2..3, TAKEN.to_vec())];
-    let stderr = Server::start().play(3, &[], &[&steps], 0);
-    assert!(stderr.contains("3 lines accepted") && !stderr.contains("went ahead"), "{stderr}");
+    Server::start().play(3, &[], &[&steps], 0).has("3 lines accepted").lacks("went ahead");
 }
 
 #[test]
@@ -280,7 +270,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
     let address = free_address();
     let start = || Gateway::serve().listen(address).connect(subscriber.endpoint()).start_connected();
     let mut gateway = start();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
     let url = format!("http://{address}");
     let settings = enabled_settings("of-the-test");
     let mut send = Process::spawn(send_with(&settings).args(["--url", &url]).stdin(reader));
@@ -321,7 +311,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
 fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
     for signal in [Signal::INT, Signal::TERM] {
         let server = Server::start();
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         let mut send = Process::spawn(&mut server.send(reader));
         writer.write_all(lines(3).as_bytes()).unwrap();
         let mut connection = server.accept();
@@ -330,9 +320,10 @@ fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
         assert_eq!(connection.requests(2), topics(2..=3));
         send.signal(signal);
         connection.answer(&TAKEN.repeat(2));
-        let Transcript { stderr, .. } = send.finish(1);
-        assert!(stderr.contains("3 lines accepted"), "{stderr}");
-        assert!(stderr.ends_with("error: ended by a signal; unsent: everything from line 4 on\n"), "{stderr}");
+        send.finish(1)
+            .stderr
+            .has("3 lines accepted")
+            .ends("error: ended by a signal; unsent: everything from line 4 on\n");
     }
 }
 
@@ -340,7 +331,7 @@ fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
 fn a_second_signal_ends_it_at_once_and_no_answer_is_waited_for_longer_than_its_bound() {
     for count in [1, 2] {
         let server = Server::start();
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         let mut send = Process::spawn(&mut server.send(reader));
         writer.write_all(lines(1).as_bytes()).unwrap();
         let mut connection = server.accept();
@@ -355,11 +346,9 @@ fn a_second_signal_ends_it_at_once_and_no_answer_is_waited_for_longer_than_its_b
 /// Without a handler, a signal would not end the first process of a container.
 #[test]
 fn a_signal_ends_the_first_process_of_a_container() {
-    if !succeeds(&["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"]) {
-        return skip("no namespace of processes can be made here");
-    }
+    needs!(is_possible("unshare --user --map-root-user --pid --fork true"));
     let server = Server::start();
-    let (reader, _writer) = std::io::pipe().unwrap();
+    let (reader, _writer) = io::pipe().unwrap();
     let inner = server.send(reader);
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child=KILL"]);
@@ -368,22 +357,23 @@ fn a_signal_ends_the_first_process_of_a_container() {
     let mut connection = server.accept();
     assert_eq!(connection.request(), "t/1");
     let children = format!("/proc/{0}/task/{0}/children", unshare.id());
-    let child: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(child).unwrap(), Signal::TERM).unwrap();
-    let Transcript { stderr, .. } = unshare.finish(1);
-    assert!(stderr.ends_with("error: 1 message in doubt\n"), "{stderr}");
+    let child: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(child).unwrap(), Signal::TERM).unwrap();
+    unshare.finish(1).stderr.ends("error: 1 message in doubt\n");
 }
 
 #[test]
 fn a_gateway_that_is_switched_off_is_told_as_such_and_not_waited_for() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
-    let stderr = Server::start().play(3, &[], &[&[(1..2, TAKEN.to_vec()), (2..4, OFF.to_vec())]], 3);
-    assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
-    assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
+    Server::start()
+        .play(3, &[], &[&[(1..2, TAKEN.to_vec()), (2..4, OFF.to_vec())]], 3)
+        .has("is off")
+        .has("unsent: lines 2-3")
+        .lacks("doubt")
+        .lacks("wait");
 
     // Between two lines, it refuses connections, as one does that starts again, and the settings tell that it does not.
     let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| settings.write(disabled()));
-    let Transcript { stderr, .. } = send.finish(3);
-    assert!(stderr.contains("OPEN_REST_API is not set to True") && stderr.contains("unsent: line 2"), "{stderr}");
+    send.finish(3).stderr.has("OPEN_REST_API is not set to True").has("unsent: line 2");
 }

@@ -1,13 +1,7 @@
 //! What `send` posts: one message, or lines in order.
 
-use std::io::Write;
-use std::process::Stdio;
-
-use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
+use super::*;
 use crate::listen::listen;
-use crate::support::full_pipe::set_nonblocking;
-use crate::support::subscriber::text;
-use crate::support::*;
 
 #[test]
 fn one_message_is_posted_by_http_https_and_a_unix_socket_and_the_default_settings_are_those_of_the_user() {
@@ -37,8 +31,7 @@ fn lines_are_posted_in_order_over_one_connection() {
     const LINES: usize = 5_000;
     for scheme in ["http", "https"] {
         let mut fixture = fixture_by(scheme, []);
-        let log = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))), 0);
-        assert!(log.starts_with("info: 5000 lines accepted in "), "{log}");
+        run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))), 0).begins("info: 5000 lines accepted in ");
         (1..=LINES).for_each(|number| assert_eq!(fixture.subscriber.next(), numbered(number)));
         let stats = fixture.gateway.stats();
         assert_eq!(stats["connections_accepted"], 1, "{stats}");
@@ -64,7 +57,7 @@ fn what_listen_records_is_replayed() {
     ];
     let record = directory.path().join("record");
     let mut listen = listen(&endpoint, &["--count", &messages.len().to_string()]);
-    let mut listen = Process::spawn_printing_to(&mut listen, std::fs::File::create(&record).unwrap());
+    let mut listen = Process::spawn_printing_to(&mut listen, File::create(&record).unwrap());
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     for message in messages {
         publisher.send_multipart(message, 0).unwrap();
@@ -72,7 +65,7 @@ fn what_listen_records_is_replayed() {
     listen.finish(0);
 
     let fixture = Fixture::start();
-    let record = std::fs::File::open(record).unwrap();
+    let record = File::open(record).unwrap();
     run(send_to(&fixture.gateway, "http").stdin(record), 0);
     for [topic, payload] in messages {
         assert_eq!(fixture.subscriber.next(), Message::new(topic, payload));
@@ -83,7 +76,7 @@ fn what_listen_records_is_replayed() {
 #[test]
 fn a_line_is_posted_before_the_next_one_comes_and_a_token_that_changes_is_read_again() {
     let mut fixture = Fixture::start();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
     let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
     for number in 1..=3 {
         writer.write_all(format!("t/{number}\t{{\"n\":{number}}}\nt/").as_bytes()).unwrap();
@@ -103,7 +96,7 @@ fn a_line_is_posted_before_the_next_one_comes_and_a_token_that_changes_is_read_a
 fn several_share_a_pipe_that_does_not_block() {
     const LINES: usize = 20_000;
     let fixture = Fixture::start();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
     set_nonblocking(&reader, true);
     let send = |reader| Process::spawn(send_to(&fixture.gateway, "http").stdin(Stdio::from(reader)));
     let mut sends = [(); 4].map(|()| send(reader.try_clone().unwrap()));
@@ -124,7 +117,7 @@ fn several_share_a_pipe_that_does_not_block() {
 fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
     for scheme in ["http", "https"] {
         let mut fixture = fixture_by(scheme, ["--idle-timeout", "0.05"]);
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         let mut send = Process::spawn(send_to(&fixture.gateway, scheme).stdin(reader));
         for number in 1..=3 {
             writeln!(writer, "t/{number}\t{{\"n\":{number}}}").unwrap();
@@ -132,8 +125,7 @@ fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
             fixture.gateway.wait_count("connections", 0);
         }
         drop(writer);
-        let Transcript { stderr, .. } = send.finish(0);
-        assert!(stderr.starts_with("info: 3 lines accepted") && !stderr.contains("warning"), "{stderr}");
+        send.finish(0).stderr.begins("info: 3 lines accepted").lacks("warning");
     }
 }
 
@@ -141,24 +133,25 @@ fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
 fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     let (directory, endpoint) = temporary_endpoint();
     let gateway = Gateway::serve().connect(&endpoint).start();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
     let mut send = Process::spawn(send_to(&gateway, "http").stdin(reader));
     writer.write_all(lines(100).as_bytes()).unwrap();
     wait_until("it is announced", || send.log().contains("503 bus-not-connected"));
     let subscriber = Subscriber::bound_with(directory, text);
     (1..=100).for_each(|number| assert_eq!(subscriber.next(), numbered(number)));
     drop(writer);
-    let Transcript { stderr, .. } = send.finish(0);
-    assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
-    assert!(stderr.starts_with("warning: line 1 waits until the gateway takes it: 503"), "{stderr}");
-    assert!(stderr.contains("info: 100 lines accepted"), "{stderr}");
+    send.finish(0)
+        .stderr
+        .has_times(1, "warning:")
+        .begins("warning: line 1 waits until the gateway takes it: 503")
+        .has("info: 100 lines accepted");
 }
 
 #[test]
 fn a_terminal_sees_the_progress_and_the_summary() {
     let fixture = Fixture::start();
     let terminal = Terminal::open();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
     let mut command = send_to(&fixture.gateway, "http");
     command.stdin(reader);
     let stderr = Stdio::from(terminal.stream());
@@ -200,8 +193,8 @@ fn a_terminal_sees_which_share_of_a_file_is_done() {
 #[test]
 fn a_message_without_a_hub_is_refused_for_good_and_the_cure_is_told() {
     let gateway = Gateway::serve().connect(&dead_endpoint()).start();
-    let log = run(send_to(&gateway, "http").args(["t", "{}"]), 1);
-    assert!(log.contains("warning: the message was refused: 503 bus-not-connected: "), "{log}");
-    assert!(log.contains("start the adapter, or run a hub here with `--hub`"), "{log}");
-    assert!(log.ends_with("error: 1 message refused\n"), "{log}");
+    run(send_to(&gateway, "http").args(["t", "{}"]), 1)
+        .has("warning: the message was refused: 503 bus-not-connected: ")
+        .has("start the adapter, or run a hub here with `--hub`")
+        .ends("error: 1 message refused\n");
 }

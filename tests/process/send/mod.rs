@@ -4,10 +4,6 @@ mod in_flight;
 mod lines;
 mod refusals;
 
-use std::io::Write;
-use std::process::Command;
-
-use crate::support::settings_file::TOKEN_MARK;
 use crate::support::*;
 
 fn send_to(gateway: &Gateway, scheme: &str) -> Command {
@@ -23,7 +19,7 @@ fn send_with(settings: &SettingsFile) -> Command {
 }
 
 /// Returns a file with this text, at its beginning.
-fn file(text: &str) -> std::fs::File {
+fn file(text: &str) -> File {
     use std::io::Seek;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();

@@ -5,7 +5,6 @@ mod recorded;
 
 use std::time::SystemTime;
 
-use crate::support::ladder::{Fault, LADDER};
 use crate::support::*;
 
 #[test]

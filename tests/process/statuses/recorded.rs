@@ -1,13 +1,9 @@
 //! The connections of `tests/data` on real sockets. `library` replays them without sockets, at every split; the whole
 //! program answers and publishes the same, by http, by https and by a Unix socket.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-
+use super::*;
 use crate::https::client::Connector;
 use crate::https::rig::self_signed_certificate;
-use crate::support::recorded::{FOLDERS, Recorded};
-use crate::support::*;
 
 /// Returns the options for the limits, and none where a state is meant that no option brings about, or another way.
 fn options(recorded: &Recorded, way: Way) -> Option<Vec<String>> {

@@ -1,18 +1,10 @@
 //! What `adapter-gateway serve` is started with.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
-use rustix::io::Errno;
+use io_uring::{IoUring, cqueue, squeue};
 
-use super::{ANY_PORT, Gateway, assert_failed};
-use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, Refusal, after, binary, copy_binary};
-use crate::support::settings_file::{SettingsFile, enabled, token};
+use crate::support::*;
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
 pub(crate) struct Builder {
@@ -256,4 +248,40 @@ impl Builder {
             None => command,
         }
     }
+}
+
+/// The environment variable with which the tests fail where the kernel refuses a ring, instead of waiting with epoll.
+const REQUIRE_URING: &str = "REQUIRE_URING";
+/// The environment variable that names the way in which the gateways wait.
+pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
+
+/// Returns what `GATEWAY_IO` says, and else `uring`.
+///
+/// Where the kernel refuses rings, it returns `epoll`, so that all tests can run in a container. It then says so on
+/// stderr, past the output capture of the test harness.
+pub(crate) fn io_mode() -> &'static str {
+    static MODE: LazyLock<&str> = LazyLock::new(|| match std::env::var(IO_VARIABLE).as_deref() {
+        Ok("epoll") => "epoll",
+        Ok(other) if other != "uring" => panic!("{IO_VARIABLE} is {other}"),
+        _ => match probe_io_uring() {
+            Ok(()) => "uring",
+            Err(error) if std::env::var_os(REQUIRE_URING).is_some() => panic!("io_uring is refused: {error}"),
+            Err(error) => {
+                let note = format!("\nNOTE: io_uring is refused here ({error}), so these tests use epoll.\n");
+                let _ = io::stderr().write_all(note.as_bytes());
+                "epoll"
+            }
+        },
+    });
+    *MODE
+}
+
+/// Makes a ring as a worker does and enters it, without the gateway's own code. Uses a thread of its own, because
+/// the end of a ring interrupts the system calls of the thread that made it.
+fn probe_io_uring() -> io::Result<()> {
+    let probe = || {
+        let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
+        ring.setup_single_issuer().setup_coop_taskrun().build(256)?.submit().map(drop)
+    };
+    std::thread::spawn(probe).join().unwrap()
 }

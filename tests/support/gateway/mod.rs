@@ -2,23 +2,11 @@
 
 mod builder;
 
-use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
 
-use rustix::process::Signal;
-use serde_json::Value;
-
-pub(crate) use self::builder::Builder;
-use crate::support::answer::Answer;
-use crate::support::http::Client;
-use crate::support::net::refuses;
-use crate::support::process::{Process, Transcript};
-use crate::support::request::{FINE, Request};
-use crate::support::settings_file::{SettingsFile, TOKEN_MARK, disabled, enabled, token};
-use crate::support::{PATIENCE, eventually, wait_until};
+pub(crate) use self::builder::*;
+use crate::support::*;
 
 /// An address with any free port. The `listening` event names the port.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

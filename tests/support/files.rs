@@ -1,8 +1,8 @@
-//! The user settings file, and the ways in which editors change files.
+//! The user settings file and the ways in which editors change it, paths for tests, and the mode and the owner of files.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
 
-use tempfile::TempDir;
+use super::*;
 
 /// The beginning of every token of these tests. One search through the output of a process finds any token in it.
 pub(crate) const TOKEN_MARK: &str = "s3cr3t-";
@@ -23,7 +23,7 @@ pub(crate) fn enabled(token: &str) -> String {
 
 /// Returns the token that `enable` has written into this file.
 pub(crate) fn written_token(path: &Path) -> String {
-    let settings = std::fs::read_to_string(path).unwrap();
+    let settings = fs::read_to_string(path).unwrap();
     let (_, token) = settings.split_once("TOKEN = \"").unwrap();
     token.split_once('"').unwrap().0.to_owned()
 }
@@ -46,7 +46,7 @@ impl SettingsFile {
         let directory = tempfile::tempdir().unwrap();
         // The path below a user's configuration directory.
         let home = directory.path().join("adapter");
-        std::fs::create_dir(&home).unwrap();
+        fs::create_dir(&home).unwrap();
         Self { path: home.join("user_settings.py"), directory }
     }
 
@@ -61,15 +61,55 @@ impl SettingsFile {
 
     /// Replaces the file by a rename, so that no reader sees a part of it.
     pub(crate) fn write(&self, text: &str) {
-        super::pair::replace(&self.path, text);
+        replace(&self.path, text);
     }
 
     /// Truncates the file and writes it, as editors do that keep the inode.
     pub(crate) fn write_in_place(&self, text: &str) {
-        std::fs::write(&self.path, text).unwrap();
+        fs::write(&self.path, text).unwrap();
     }
 
     pub(crate) fn remove(&self) {
-        std::fs::remove_file(&self.path).unwrap();
+        fs::remove_file(&self.path).unwrap();
     }
+}
+
+/// Returns a path of this name in a directory of its own, which its owner removes.
+pub(crate) fn temporary_path(name: &str) -> (TempDir, PathBuf) {
+    let (directory, [path]) = temporary_paths([name]);
+    (directory, path)
+}
+
+/// Returns paths of these names in a directory of their own, which its owner removes.
+pub(crate) fn temporary_paths<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
+    let directory = tempfile::tempdir().unwrap();
+    let paths = names.map(|name| directory.path().join(name));
+    (directory, paths)
+}
+
+/// The user `nobody`, and its group, on most systems. It owns no file of these tests.
+pub(crate) const NOBODY: u32 = 65_534;
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Returns whether a file can be given to another user, which root can do where its namespace has others; if not, that is
+/// said.
+pub(crate) fn can_give_away() -> bool {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let can = chown(file.path(), Some(NOBODY), Some(NOBODY - 1)).is_ok();
+    if !can {
+        skip("no file can be given to another user here: this needs root, and other users in its namespace");
+    }
+    can
+}
+
+/// Gives the file to [`NOBODY`], where [`can_give_away`] says that this is possible.
+pub(crate) fn give_away(path: &Path) {
+    chown(path, Some(NOBODY), None).unwrap();
 }

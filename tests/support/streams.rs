@@ -1,15 +1,15 @@
-//! A pipe that is full from the start, as that of a parent that has stopped reading.
+//! Streams of a child whose other side is the test: a full pipe, and a terminal.
 
-use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::AsFd;
-use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::ioctl_fionbio;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::PATIENCE;
+use super::*;
 
+/// A pipe that is full from the start, as that of a parent that has stopped reading.
 pub(crate) struct FullPipe {
     reader: PipeReader,
     filled_bytes: usize,
@@ -17,7 +17,7 @@ pub(crate) struct FullPipe {
 
 impl FullPipe {
     pub(crate) fn new() -> (Self, PipeWriter) {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
         set_nonblocking(&writer, true);
         let mut filled_bytes = 0;
         // A full page at a time, and then what is left.
@@ -35,14 +35,11 @@ impl FullPipe {
 
     /// Reads what was written to the pipe after it was full, until that is `complete`.
     pub(crate) fn read_until(&mut self, complete: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
         let mut bytes = Vec::new();
         while !complete(&String::from_utf8_lossy(bytes.get(self.filled_bytes..).unwrap_or_default())) {
-            let left = deadline.saturating_duration_since(Instant::now()).try_into().unwrap();
-            let ready = poll(&mut [PollFd::new(&self.reader, PollFlags::IN)], Some(&left)).unwrap();
-            assert_ne!(ready, 0, "nothing more comes: {}", String::from_utf8_lossy(&bytes));
             let mut chunk = [0; 65_536];
-            let read = self.reader.read(&mut chunk).unwrap();
+            let has_more = is_readable_within(&self.reader, PATIENCE);
+            let read = if has_more { self.reader.read(&mut chunk).unwrap() } else { 0 };
             assert_ne!(read, 0, "nothing more comes: {}", String::from_utf8_lossy(&bytes));
             bytes.extend_from_slice(&chunk[..read]);
         }
@@ -64,4 +61,39 @@ pub(crate) fn set_nonblocking(stream: impl AsFd, nonblocking: bool) {
 
 pub(crate) fn is_nonblocking(stream: impl AsFd) -> bool {
     fcntl_getfl(&stream).unwrap().contains(OFlags::NONBLOCK)
+}
+
+/// A pseudoterminal (pty(7)): what a child prints on its terminal can be read.
+pub(crate) struct Terminal {
+    screen: File,
+    terminal: File,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> Self {
+        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&screen).unwrap();
+        unlockpt(&screen).unwrap();
+        let name = ptsname(&screen, Vec::new()).unwrap();
+        let terminal = OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        Self { screen: screen.into(), terminal }
+    }
+
+    pub(crate) fn stream(&self) -> File {
+        self.terminal.try_clone().unwrap()
+    }
+
+    pub(crate) fn type_in(&mut self, bytes: &[u8]) {
+        self.screen.write_all(bytes).unwrap();
+    }
+
+    /// Reads what was printed, until the last process has closed the terminal.
+    pub(crate) fn read_to_end(self) -> String {
+        let Self { mut screen, terminal } = self;
+        drop(terminal);
+        let mut printed = Vec::new();
+        // The read fails with EIO when nobody has the terminal open any more.
+        let _ = screen.read_to_end(&mut printed);
+        String::from_utf8(printed).unwrap()
+    }
 }
