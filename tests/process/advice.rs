@@ -55,7 +55,7 @@ fn what_belongs_to_root_in_the_home_of_a_user_is_to_be_given_to_that_user() {
         home.fails(&["send", "t", "{}"], 3).ends(cure);
     };
     let not_edited = |cure: &str| {
-        home.fails(&["enable"], 3).has(&cure.replace("; it", "; nothing is changed; it"));
+        home.fails(&["enable"], 3).has(cure.replace("; it", "; nothing is changed; it"));
     };
     home.give(0, [".config/adapter/user_settings.py"]);
     let of_file = cure(".config/adapter/user_settings.py");
@@ -89,7 +89,7 @@ fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_op
     let cure = format!("{folder} belongs to user number 0, who may permit it; or name another place");
     assert!(told.ends_with(&cure), "{told}");
     set_mode(&home.settings, 0);
-    home.fails(&["send", "t", "{}"], 3).ends(&format!("`chmod u+rwX '{settings}'` opens it"));
+    home.fails(&["send", "t", "{}"], 3).ends(format!("`chmod u+rwX '{settings}'` opens it"));
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason_and_one_given_twice_i
         (Gateway::serve().inherit(&connected), "it is not a listening stream socket"),
         (Gateway::serve().inherit(&file).after("exec 3<&-"), "the parent passed no such descriptor"),
     ] {
-        builder.fail(4).has(&format!("cannot listen on fd:3: {reason}"));
+        builder.fail(4).has(format!("cannot listen on fd:3: {reason}"));
     }
 }
 

@@ -78,7 +78,7 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
         Process::spawn(&mut listen(&endpoint, options))
             .finish(1)
             .stderr
-            .ends(&format!("error: 0 of {count} messages came within 0.2 s\n"));
+            .ends(format!("error: 0 of {count} messages came within 0.2 s\n"));
     }
 }
 

@@ -72,7 +72,7 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once_and_who_subscribes_to_ev
         gateway
             .stop()
             .stderr
-            .has_times(1, &nobody_subscribes("core", "the bound endpoints"))
+            .has_times(1, nobody_subscribes("core", "the bound endpoints"))
             .has_times(3, "nobody subscribes");
     }
 }

@@ -68,6 +68,13 @@ impl Connector {
     }
 }
 
+/// Connects a socket that sends these bytes, whatever they are.
+pub(crate) fn connected_with(gateway: &Gateway, bytes: &[u8]) -> Socket {
+    let mut client = connect(&gateway.address().into()).unwrap();
+    client.write_all(bytes).unwrap();
+    client
+}
+
 /// Returns all certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
@@ -108,6 +115,11 @@ impl TlsStream {
     /// Returns what TLS itself has to send.
     pub(crate) fn handshake_bytes(&mut self) -> Vec<u8> {
         records(&mut self.0.conn).unwrap()
+    }
+
+    pub(crate) fn send_handshake(&mut self) {
+        let bytes = self.handshake_bytes();
+        self.send_raw(&bytes);
     }
 
     pub(crate) fn finish_handshake(&mut self) -> io::Result<()> {

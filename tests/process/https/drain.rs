@@ -21,22 +21,19 @@ fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
     let mut rig = Rig::with(LONG);
-    let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
-        .into_iter()
-        .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
-        .map(|(sent_bytes, second_request)| {
-            let mut client = if second_request { rig.served_client() } else { rig.client() };
+    let cut_off = [1, 4, 5, 6, 100].map(|sent_bytes| {
+        [rig.client(), rig.served_client()].map(|mut client| {
             let mut record = client.stream().records(&rig.request(FINE).bytes());
             let rest = record.split_off(sent_bytes);
             client.stream().send_raw(&record);
             (client, rest)
         })
-        .collect();
+    });
     let mut idle = [rig.client(), rig.served_client()];
     rig.gateway.signal(Signal::TERM);
     idle.iter_mut().for_each(Client::expect_close);
-    for (client, rest) in &mut cut_off {
-        client.stream().send_raw(rest);
+    for (mut client, rest) in cut_off.into_iter().flatten() {
+        client.stream().send_raw(&rest);
         client.expect_last(200);
         rig.expect_valid_message();
     }
@@ -47,14 +44,9 @@ fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
 #[test]
 fn a_handshake_in_flight_does_not_delay_the_stop() {
     let mut rig = Rig::with(LONG);
-    let address = rig.gateway.address();
-    let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-    let hello = hello.handshake_bytes();
-    let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
-        let mut client = connect(&address.into()).unwrap();
-        client.write_all(&hello[..sent_bytes]).unwrap();
-        client
-    });
+    let hello = rig.begin().handshake_bytes();
+    let stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()];
+    let _stalled = stalled.map(|sent_bytes| connected_with(&rig.gateway, &hello[..sent_bytes]));
     rig.gateway.terminate();
 }
 
@@ -64,12 +56,7 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
 fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
     let mut rig = Rig::with(["--max-connections", "2"]);
     let _idle = [rig.served_client(), rig.served_client()];
-    let begun = [(); 8].map(|()| {
-        let mut client = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
-        let hello = client.handshake_bytes();
-        client.send_raw(&hello);
-        client
-    });
+    let begun = [(); 8].map(|()| rig.begun());
     let (request, lateness, all) = (rig.request(FINE), Lateness::watch(), begun.len());
     rig.gateway.signal(Signal::TERM);
     let answered = begun.into_iter().filter_map(|mut client| {
@@ -96,8 +83,7 @@ fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
 fn a_switch_off_closes_what_is_idle_and_ends_handshakes_which_have_not_failed() {
     let mut rig = Rig::with(LONG);
     let mut idle = rig.client();
-    let begin = || rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
-    let (silent, mut stalled) = (begin(), begin());
+    let (silent, mut stalled) = (rig.begin(), rig.begin());
     let hello = stalled.handshake_bytes();
     stalled.send_raw(&hello[..hello.len() / 2]);
     rig.gateway.wait_count("connections_accepted", 3);

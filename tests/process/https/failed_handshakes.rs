@@ -31,18 +31,12 @@ fn each_reason_is_counted() {
     rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
     let other_protocol = rig.connector.with(|config| config.alpn_protocols = vec![b"h2".into()]);
     other_protocol.connect(address, "localhost").err().expect("a refusal of the protocol");
-    let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+    let mut begun = rig.begin();
     let hello = begun.handshake_bytes();
     begun.send_raw(&hello[..hello.len() / 2]);
-    drop(begun);
     // A program that ends: one reads its part of the handshake no more, the other has read it.
-    let mut ended = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-    let hello_of_ended = ended.handshake_bytes();
-    ended.send_raw(&hello_of_ended);
-    drop(ended);
-    let mut judging = rig.connector.connect_without_handshake(address, "localhost").unwrap();
-    let hello_of_judging = judging.handshake_bytes();
-    judging.send_raw(&hello_of_judging);
+    drop((begun, rig.begun()));
+    let mut judging = rig.begun();
     while judging.handshake_bytes().is_empty() {
         judging.read_handshake().unwrap();
     }
@@ -52,31 +46,21 @@ fn each_reason_is_counted() {
     let name = with_port.windows(9).position(|bytes| bytes == b"localhost").unwrap();
     with_port[name..name + 9].copy_from_slice(b"localho:1");
     for bytes in [hello_of_tls_1_1(), with_port, b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
-        let mut client = connect(&address.into()).unwrap();
-        client.write_all(&bytes).unwrap();
-        assert!(!read_to_end(&client).is_empty());
+        assert!(!read_to_end(&connected_with(&rig.gateway, &bytes)).is_empty());
     }
     // So does a health check, which has begun no handshake.
-    connect(&address.into()).unwrap().shutdown(Shutdown::Write).unwrap();
-    let mut slow = connect(&address.into()).unwrap();
-    slow.write_all(&hello[..hello.len() / 3]).unwrap();
-    read_to_end(&slow);
+    connected_with(&rig.gateway, b"").shutdown(Shutdown::Write).unwrap();
+    read_to_end(&connected_with(&rig.gateway, &hello[..hello.len() / 3]));
 
-    expect_failed(
-        &mut rig,
-        &json!({
-            "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
-            "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 2, "closed-at-certificate": 1,
-            "timed-out": 1,
-        }),
-    );
+    let expected = json!({
+        "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
+        "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 2, "closed-at-certificate": 1, "timed-out": 1,
+    });
+    expect_failed(&mut rig, &expected);
     let trusted = self_signed_certificate(&rig.gateway);
+    let give_it = format!("give it {}, or to a browser gateway-ca.pem beside that\n", trusted.display());
     for expected in [
-        &format!(
-            "a TLS handshake failed: the client does not trust the certificate; give it {}, or to a browser \
-             gateway-ca.pem beside that\n",
-            trusted.display()
-        ),
+        &format!("a TLS handshake failed: the client does not trust the certificate; {give_it}"),
         "a TLS handshake failed: the server name that the client sends is none; it must have no port",
         "failed: the client closed the connection; if it has not ended, its log may tell why\n",
         "a TLS handshake failed: the client got the certificate and closed the connection, perhaps for lack of trust; give it",
@@ -111,9 +95,7 @@ fn each_alert_is_counted_under_its_reason_and_no_end_after_a_handshake() {
     let mut expected = serde_json::Map::new();
     for (reason, descriptions) in alerts {
         for description in descriptions {
-            let mut client = connect(&rig.gateway.address().into()).unwrap();
-            client.write_all(&[21, 3, 3, 0, 2, 2, *description]).unwrap();
-            let rest = read_to_end(&client);
+            let rest = read_to_end(&connected_with(&rig.gateway, &[21, 3, 3, 0, 2, 2, *description]));
             assert!(rest.is_empty(), "{reason}: {rest:?}");
         }
         expected.insert(reason.into(), descriptions.len().into());

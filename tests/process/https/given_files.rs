@@ -55,7 +55,7 @@ fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     for path in [&files.key, files.directory()] {
         give_away(path);
-        log_of(files.arguments()).has(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
+        log_of(files.arguments()).has(format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }
 }
 

@@ -40,8 +40,7 @@ fn plain_http_gets_a_readable_answer_and_is_counted_and_garbage_is_refused_with_
         b"\x16\x03\x01\xff\xff".repeat(9),
     ];
     for garbage in garbage {
-        let mut client = connect(&rig.gateway.address().into()).unwrap();
-        client.write_all(&garbage).unwrap();
+        let client = connected_with(&rig.gateway, &garbage);
         client.shutdown(Shutdown::Write).unwrap();
         let received = read_to_end(&client);
         assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
@@ -61,19 +60,17 @@ fn assert_not_early(since: Instant) {
 #[test]
 fn a_handshake_that_stalls_is_closed_in_time() {
     let rig = Rig::with(["--head-timeout", DEADLINE_S]);
-    let begin = || rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     let since = Instant::now();
-    let (mut complete, mut slow) = (rig.client(), begin());
+    let (mut complete, mut slow) = (rig.client(), rig.begin());
     let hello = slow.handshake_bytes();
-    let stalled = [0, 1, 11, hello.len() - 1, hello.len()].map(|bytes| {
-        let client = begin();
-        client.send_raw(&hello[..bytes]);
-        client
-    });
+    let stalled = [0, 1, 11, hello.len() - 1, hello.len()];
+    let stalled = stalled.map(|bytes| connected_with(&rig.gateway, &hello[..bytes]));
     // A handshake that is sent slowly does not extend the timeout.
     slow.send_slowly(&hello);
-    for client in stalled.iter().chain([&slow]) {
-        read_to_end(client.socket());
+    read_to_end(slow.socket());
+    assert_not_early(since);
+    for client in &stalled {
+        read_to_end(client);
         assert_not_early(since);
     }
     complete.expect_close();
@@ -85,10 +82,9 @@ fn a_handshake_that_stalls_is_closed_in_time() {
 fn a_client_has_the_whole_head_timeout_in_each_stage() {
     const PAUSE: Duration = Duration::from_secs(3);
     let rig = Rig::with(["--head-timeout", "8"]);
-    let mut slow = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let mut slow = rig.begin();
     std::thread::sleep(PAUSE);
-    let hello = slow.handshake_bytes();
-    slow.send_raw(&hello);
+    slow.send_handshake();
     std::thread::sleep(PAUSE);
     slow.finish_handshake().unwrap();
     let mut client = Client::over(slow);
@@ -116,14 +112,12 @@ fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
 
 /// Connects, sends something and disconnects: by a reset, or by a shutdown of its side without reading.
 fn disconnect_in_the_middle(rig: &Rig, number: usize) {
-    let mut tls = match number % 7 {
-        0..3 => rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap(),
-        _ => rig.connector.connect(rig.gateway.address(), "localhost").unwrap(),
-    };
-    let mut bytes = match number % 7 {
-        0..3 => tls.handshake_bytes(),
-        _ => tls.records(&rig.request("{}").bytes()),
-    };
+    let mut tls = rig.begin();
+    if number % 7 > 2 {
+        tls.finish_handshake().unwrap();
+    }
+    // Before the handshake is done, the records are those of the handshake alone.
+    let mut bytes = tls.records(&rig.request("{}").bytes());
     match number % 7 {
         0 | 3 | 4 => bytes.truncate(bytes.len() / 2),
         6 => bytes.extend(tls.close_notify_record()),

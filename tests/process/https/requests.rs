@@ -50,14 +50,14 @@ fn requests_and_handshakes_in_records_and_segments_of_any_length_and_in_one_writ
     client.response().assert_accepted();
     rig.expect_valid_message();
 
-    let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let mut tls = rig.begin();
     for byte in tls.handshake_bytes() {
         tls.send_raw(&[byte]);
     }
     Client::over(tls).exchange(&rig.request(FINE)).assert_accepted();
 
     // A request may follow the handshake in the same write.
-    let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+    let mut tls = rig.begin();
     // Rustls sends what is written before the end of the handshake behind its last message.
     let hello = tls.records(&rig.request(FINE).bytes());
     assert!(!hello.is_empty());

@@ -24,6 +24,18 @@ impl Rig {
         self.connector.client(self.gateway.address())
     }
 
+    /// Connects a socket that has sent nothing.
+    pub(crate) fn begin(&self) -> TlsStream {
+        self.connector.connect_without_handshake(self.gateway.address(), "localhost").unwrap()
+    }
+
+    /// Connects a client that has begun its handshake.
+    pub(crate) fn begun(&self) -> TlsStream {
+        let mut client = self.begin();
+        client.send_handshake();
+        client
+    }
+
     /// Returns a client whose first message was accepted and received.
     pub(crate) fn served_client(&self) -> Client<TlsStream> {
         let mut client = self.client();

@@ -68,7 +68,7 @@ fn no_gateway_is_4_and_usage_errors_are_2_and_show_no_url() {
     let free = free_address();
     for scheme in ["http", "https"] {
         run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]), 4)
-            .begins(&format!("error: no gateway at {scheme}://{free}: "));
+            .begins(format!("error: no gateway at {scheme}://{free}: "));
     }
     run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")), 4)
         .has("error: no gateway at unix:/nonexistent/socket: ")
@@ -105,7 +105,7 @@ fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
     let url = format!("http://{}", fixture.gateway.address());
     for option in [None, Some("--keep-going")] {
         run(send_with(&other).args(["--url", &url]).args(option).stdin(file(&lines(100))), 6)
-            .has(&format!("refuses the token of {}", other.path().display()))
+            .has(format!("refuses the token of {}", other.path().display()))
             .ends("unsent: everything from line 1 on\n");
     }
     fixture.assert_nothing_more_published();
