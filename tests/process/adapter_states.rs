@@ -9,13 +9,8 @@ use crate::support::*;
 /// The sender of marker messages. When a marker has arrived, all messages before it have been applied.
 const MARKER: &str = "marker";
 
-/// The vocabularies that an adapter knows. A message with names of another one has no effect.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Vocabularies {
-    Both,
-    Older,
-    Newer,
-}
+/// Whether an adapter knows the older and the newer vocabulary. A message with names of another one has no effect.
+type Vocabularies = [bool; 2];
 
 /// A test double of an adapter, which knows the effects of section 3 of the specification and no others.
 struct Adapter {
@@ -38,20 +33,17 @@ impl Adapter {
 
     /// Applies one message. A message that names no installed extension or node has no effect.
     fn apply(&mut self, topic: &str, payload: &Value) {
-        let knows_older = self.vocabularies != Vocabularies::Newer;
-        let knows_newer = self.vocabularies != Vocabularies::Older;
+        let [knows_older, knows_newer] = self.vocabularies;
         let older_id = knows_older.then(|| payload["node_id"].as_str()).flatten();
         let id = older_id.or(knows_newer.then(|| payload["extension_id"].as_str()).flatten());
         // The status and what the Web UI shows change together: no test sees one of the two alone.
         let both = &["extensions", "displayed"][..];
         match topic {
-            "core/exts/operate" if knows_older => self.operate(both, &payload["node_name"], payload),
-            "core/extensions/operate" if knows_newer => self.operate(both, &payload["extension_name"], payload),
-            "core/nodes/operate" if knows_older => self.operate(&["nodes"], &payload["node_name"], payload),
-            "core/node/statu/change" if knows_older => self.operate(&["displayed"], &payload["node_name"], payload),
-            "core/extension/statu/change" if knows_newer => {
-                self.operate(&["displayed"], &payload["extension_name"], payload);
-            }
+            "core/exts/operate" if knows_older => self.operate(both, "node_name", payload),
+            "core/extensions/operate" if knows_newer => self.operate(both, "extension_name", payload),
+            "core/nodes/operate" if knows_older => self.operate(&["nodes"], "node_name", payload),
+            "core/node/statu/change" if knows_older => self.operate(&["displayed"], "node_name", payload),
+            "core/extension/statu/change" if knows_newer => self.operate(&["displayed"], "extension_name", payload),
             "adapter/nodes/data" if knows_older => self.receive("data", &string(&payload["node_id"]), payload),
             "adapter/extensions/data" if knows_newer => {
                 self.receive("data", &string(&payload["extension_id"]), payload)
@@ -65,10 +57,10 @@ impl Adapter {
         }
     }
 
-    fn operate(&mut self, kinds: &[&str], name: &Value, payload: &Value) {
+    fn operate(&mut self, kinds: &[&str], named_by: &str, payload: &Value) {
         let Some("start" | "stop") = payload["content"].as_str() else { return };
         for kind in kinds {
-            let state = name.as_str().and_then(|name| self.state[kind].get_mut(name));
+            let state = self.state[kind].get_mut(string(&payload[named_by]));
             state.into_iter().for_each(|state| *state = payload["content"].clone());
         }
     }
@@ -131,30 +123,24 @@ fn in_vocabulary(is_newer: bool, topic: &str, payload: &Value) -> (String, Value
 
 /// An adapter, which is a subscriber alone, and the gateway that publishes to it.
 struct AdapterFixture {
-    gateway: Gateway,
-    bus: Subscriber,
+    fixture: Fixture,
     adapter: Adapter,
     marker: (String, Value),
 }
 
 impl AdapterFixture {
     /// Starts an adapter that knows these vocabularies, the newer one or the older one among them, and a gateway with
-    /// these further options. `decode` turns payloads into JSON.
-    fn with<'a>(
-        vocabularies: Vocabularies,
-        is_newer: bool,
-        decode: Decode,
-        arguments: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let bus = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);
-        let mut gateway = Gateway::serve().connect(bus.endpoint()).arguments(arguments).start_connected();
-        gateway.wait_subscribed(bus.endpoint());
+    /// these further options.
+    fn with(vocabularies: Vocabularies, is_newer: bool, arguments: &[&str]) -> Self {
+        let decode = if arguments.contains(&"msgpack") { msgpack } else { text };
+        let subscriber = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);
+        let fixture = Fixture::heard_by(subscriber, Gateway::serve().arguments(arguments.iter().copied()));
         let marker = in_vocabulary(is_newer, "adapter/nodes/data", &json!({"node_id": MARKER, "content": ""}));
-        Self { gateway, bus, adapter: Adapter::installed(vocabularies), marker }
+        Self { fixture, adapter: Adapter::installed(vocabularies), marker }
     }
 
     fn post(&self, (topic, payload): &(String, Value)) {
-        self.gateway.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
+        self.fixture.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
     }
 
     /// Posts a marker, applies all messages up to it, and returns the state after those that were posted before.
@@ -162,7 +148,7 @@ impl AdapterFixture {
         self.post(&self.marker);
         let is_marker = |entry: &mut Value| entry[0] == MARKER;
         while self.adapter.state["data"].as_array_mut().unwrap().pop_if(is_marker).is_none() {
-            let Message { topic, payload } = self.bus.next();
+            let Message { topic, payload } = self.fixture.subscriber.next();
             self.adapter.apply(&topic, &serde_json::from_str(&payload).expect("a JSON payload"));
         }
         self.adapter.state.clone()
@@ -186,13 +172,13 @@ impl AdapterFixture {
 #[test]
 fn each_message_changes_in_the_adapter_what_it_has_to_and_nothing_else_and_one_without_the_token_nothing() {
     for is_newer in [false, true] {
-        let mut fixture = AdapterFixture::with(Vocabularies::Both, is_newer, text, []);
+        let mut fixture = AdapterFixture::with([true, true], is_newer, &[]);
         let before = fixture.settled();
         let start = json!({"node_name": "extension_eim", "content": "start"});
         let (topic, payload) = in_vocabulary(is_newer, "core/exts/operate", &start);
         for target in ["/api/message", "/api/message?token=", "/api/message?token=guessed"] {
             let request = Request::post(target, json!({"topic": topic, "payload": payload}).to_string());
-            assert_eq!(fixture.gateway.client().exchange(&request).status, 401);
+            assert_eq!(fixture.fixture.client().exchange(&request).status, 401);
         }
         assert_eq!(fixture.settled(), before);
         fixture.drive(is_newer, "an extension", true);
@@ -203,29 +189,23 @@ fn each_message_changes_in_the_adapter_what_it_has_to_and_nothing_else_and_one_w
     }
 }
 
-/// What an adapter knows, as the value of `--vocabulary` too, and whether that is the newer one.
-const ADAPTERS: [(Vocabularies, &str, bool); 2] =
-    [(Vocabularies::Older, "older", false), (Vocabularies::Newer, "newer", true)];
-
 #[test]
 fn with_its_vocabulary_an_adapter_of_one_vocabulary_is_driven_in_both() {
-    for (vocabularies, name, knows_newer) in ADAPTERS {
-        for (encoding, decode) in [("json", text as Decode), ("msgpack", msgpack)] {
-            for is_newer in [knows_newer, !knows_newer] {
-                let options = ["--vocabulary", name, "--encoding", encoding];
-                let mut fixture = AdapterFixture::with(vocabularies, knows_newer, decode, options);
-                fixture.drive(is_newer, "an extension", true);
-                // The newer vocabulary has no topic to operate a node.
-                fixture.drive(is_newer, "a node", vocabularies == Vocabularies::Older);
-            }
+    for (name, knows_newer) in [("older", false), ("newer", true)] {
+        for (encoding, is_newer) in [("json", false), ("json", true), ("msgpack", false), ("msgpack", true)] {
+            let options = ["--vocabulary", name, "--encoding", encoding];
+            let mut fixture = AdapterFixture::with([!knows_newer, knows_newer], knows_newer, &options);
+            fixture.drive(is_newer, "an extension", true);
+            // The newer vocabulary has no topic to operate a node.
+            fixture.drive(is_newer, "a node", !knows_newer);
         }
     }
 }
 
 #[test]
 fn without_the_option_nothing_happens_in_an_adapter_of_the_other_vocabulary() {
-    for (vocabularies, _, knows_newer) in ADAPTERS {
-        let mut fixture = AdapterFixture::with(vocabularies, knows_newer, text, []);
+    for knows_newer in [false, true] {
+        let mut fixture = AdapterFixture::with([!knows_newer, knows_newer], knows_newer, &[]);
         fixture.drive(!knows_newer, "an extension", false);
         fixture.drive(!knows_newer, "a node", false);
         fixture.drive(knows_newer, "an extension", true);

@@ -26,11 +26,8 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
     let subscriber = Subscriber::connected(&endpoint, "");
     subscriber.wait_until_subscribed(&gateway);
     let message = |number: usize| {
-        let filling = char::from(b'a' + u8::try_from(number % 26).unwrap()).to_string();
-        Message::new(
-            "t",
-            &format!(r#"{{"n":{number},"filling":"{}"}}"#, filling.repeat(40_000 + 1_000 * (number % 30))),
-        )
+        let filling = ["a", "b", "c", "d", "e"][number % 5].repeat(40_000 + 1_000 * (number % 30));
+        Message::new("t", &format!(r#"{{"n":{number},"filling":"{filling}"}}"#))
     };
     let mut client = gateway.client();
     (0..60).for_each(|number| client.exchange(&gateway.request(message(number).body())).assert_accepted());
@@ -41,28 +38,17 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
 /// part of a second.
 const REPORTED_WITHIN: Duration = Duration::from_secs(3);
 
-pub(crate) fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
-    let has_reason = |event: &Value| event["reason"].as_str().is_some_and(|text| text.contains(reason));
-    let is_wanted = |event: &Value| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event);
-    let event = gateway.wait_for(reason, is_wanted);
-    assert_eq!(event["state"], "disconnected");
-    gateway.wait_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
-    event
-}
-
 /// Listens where each client gets `answer`, and nothing more happens. Returns the endpoint.
 fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
     let listener = eventually("the port is free", || TcpListener::bind(address).ok());
     let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let answered = listener.incoming().map(|stream| {
-            let mut stream = stream.unwrap();
-            // A client that leaves at once is no error.
-            let _ = stream.write_all(answer);
-            stream
-        });
-        answered.collect::<Vec<_>>()
-    });
+    let answered = |stream: io::Result<TcpStream>| {
+        let mut stream = stream.unwrap();
+        // A client that leaves at once is no error.
+        let _ = stream.write_all(answer);
+        stream
+    };
+    std::thread::spawn(move || listener.incoming().map(answered).collect::<Vec<_>>());
     endpoint
 }
 
@@ -86,7 +72,7 @@ fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served(
     // A machine that is slow takes long for the start too.
     let start = started.elapsed();
     for (endpoint, reason) in &reasons {
-        let told = wait_reason(&mut gateway, endpoint, reason)["reason"].as_str().unwrap().to_owned();
+        let told = gateway.wait_disconnected(&endpoint, reason)["reason"].as_str().unwrap().to_owned();
         if *reason == "refused" {
             gateway.wait_log(&format!("{endpoint}: {told}; start the adapter, or run a hub here with `--hub`\n"));
         }
@@ -104,7 +90,7 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too_which_is_watched_b
     let address = free_address();
     let endpoint = format!("tcp://{address}");
     let mut gateway = Gateway::serve().connect(&endpoint).start();
-    wait_reason(&mut gateway, &endpoint, "refused");
+    gateway.wait_disconnected(&endpoint, "refused");
     let hub = bound_socket(zmq::SUB, &endpoint);
     gateway.wait_connected();
     gateway.wait_log(&format!("connected to {endpoint}"));
@@ -113,8 +99,8 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too_which_is_watched_b
         tcp_sockets().iter().any(|socket| socket.peer == address && socket.has_keep_alive_timer)
     });
     drop(hub);
-    wait_reason(&mut gateway, &endpoint, "closed");
-    wait_reason(&mut gateway, &endpoint, "refused");
+    gateway.wait_disconnected(&endpoint, "closed");
+    gateway.wait_disconnected(&endpoint, "refused");
     stranger_at(address, b"SSH-2.0-stranger\r\n");
-    wait_reason(&mut gateway, &endpoint, "ZMTP");
+    gateway.wait_disconnected(&endpoint, "ZMTP");
 }

@@ -2,7 +2,6 @@
 //! what is mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and
 //! where there are no watches on files, as on a desktop whose inotify instances are used up.
 
-use crate::settings::status_with;
 use crate::support::*;
 
 /// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
@@ -43,7 +42,7 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
         let listening = gateway.wait_event("listening");
         assert_eq!(listening["pid"], 1);
         let address = listening["url"].as_str().unwrap().split('/').nth(2).unwrap().parse().unwrap();
-        let status = |name| status_with(&mut Client::connect(address), &token(name));
+        let status = |name| Client::connect(address).status_with(&token(name));
         assert_eq!(status("first"), 200);
         gateway.settings.write(&enabled(&token("second")));
         let statuses = if mounts_folder {
@@ -118,8 +117,8 @@ fn without_watches_the_settings_and_the_certificate_are_followed_and_the_log_say
     let mut gateway = Gateway::serve().token(&token("a")).listen(free_address()).after(&script).start();
     gateway.wait_log(&format!("{} is looked at every 5 s instead", gateway.settings.path().display()));
     gateway.change_token("b");
-    assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
-    assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);
+    assert_eq!(gateway.client().status_with(&token("a")), 401);
+    assert_eq!(gateway.client().status_with(&token("b")), 200);
     gateway.disable();
     assert!(refuses(gateway.address()));
     assert_eq!(gateway.log().matches("is looked at").count(), 1, "{}", gateway.log());

@@ -2,7 +2,6 @@
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::settings::status_with;
 use crate::support::*;
 
 const SILENT: &str = "does not answer";
@@ -279,7 +278,7 @@ fn a_file_that_is_mounted_or_has_another_name_is_followed_where_it_is_written() 
             gateway.wait_event("disabled");
             fs::write(&other, enabled(&token(name))).unwrap();
             gateway.wait_listening();
-            assert_eq!(status_with(&mut gateway.client(), &token(name)), 200);
+            assert_eq!(gateway.client().status_with(&token(name)), 200);
         }
     }
 }
@@ -296,10 +295,10 @@ fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
     beside(&gateway, &format!("echo OPEN_REST_API = True > {0}; echo TOKEN = \\'$0\\' >> {0}", path.display()));
     // The shell of that script has no name but this.
     gateway.wait_listening();
-    assert_eq!(status_with(&mut gateway.client(), "sh"), 200);
+    assert_eq!(gateway.client().status_with("sh"), 200);
     beside(&gateway, &format!("umount {folder}"));
     gateway.wait_settings("reloaded");
-    wait_until("the first file", || status_with(&mut gateway.client(), &token("of-the-test")) == 200);
+    wait_until("the first file", || gateway.client().status_with(&token("of-the-test")) == 200);
 }
 
 /// Each wake-up takes power. Nothing is due but the look at the settings every five seconds, and at the certificate once a

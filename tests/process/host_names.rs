@@ -2,7 +2,6 @@
 
 use std::net::{Ipv6Addr, UdpSocket};
 
-use crate::bus::wait_reason;
 use crate::support::*;
 
 /// A name that only a name server could know.
@@ -21,8 +20,9 @@ fn with_script_of_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)
     test(&unshared("--mount", &format!("mount --bind {} {path}", file.display())), &file);
 }
 
-#[test]
-fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and_refuses_a_start_that_needs_it() {
+/// Calls `test` with such a script, by which a name server is asked that does not answer, and with what waits until it is
+/// asked.
+fn with_silent_name_server(test: impl FnOnce(&str, &dyn Fn())) {
     let address = free_address().ip();
     let Ok(server) = UdpSocket::bind((address, 53)) else {
         return skip("no name server can be replaced here: this needs port 53");
@@ -30,10 +30,15 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and
     // The resolver waits longer than any wait of these tests (resolv.conf(5)).
     let text = format!("nameserver {address}\noptions timeout:30 attempts:5\n");
     server.set_read_timeout(Some(PATIENCE)).unwrap();
-    let wait_asked = || server.recv(&mut [0; 512]).expect("the name server is asked");
-    with_file_at("/etc/resolv.conf", &text, |builder, _| {
+    let wait_asked = || _ = server.recv(&mut [0; 512]).expect("the name server is asked");
+    with_script_of_file_at("/etc/resolv.conf", &text, |script, _| test(script, &wait_asked));
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and_refuses_a_start_that_needs_it() {
+    with_silent_name_server(|script, wait_asked| {
         let subscriber = Subscriber::bound();
-        let builder = builder.connect(UNKNOWN).connect(subscriber.endpoint());
+        let builder = Gateway::serve().after(script).connect(UNKNOWN).connect(subscriber.endpoint());
         let mut gateway = builder.arguments(["--drain-timeout", "2"]).start();
         wait_asked();
         let connected = gateway.wait_connected();
@@ -42,11 +47,10 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop_and
         gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
         assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
         gateway.terminate();
-    });
-    with_file_at("/etc/resolv.conf", &text, |builder, _| {
-        let stderr = builder.arguments(["--listen", "gateway.example.org:12358"]).fail(4);
+
+        let builder = Gateway::serve().after(script).arguments(["--listen", "gateway.example.org:12358"]);
+        builder.fail(4).has("cannot listen on gateway.example.org:12358: no name server answers");
         wait_asked();
-        assert!(stderr.contains("cannot listen on gateway.example.org:12358: no name server answers"), "{stderr}");
     });
 }
 
@@ -66,15 +70,7 @@ fn interrupt_send(script: &str, gateway: &str, ready: impl FnOnce()) {
 
 #[test]
 fn a_signal_ends_send_with_its_summary_while_a_name_server_does_not_answer() {
-    let address = free_address().ip();
-    let Ok(server) = UdpSocket::bind((address, 53)) else {
-        return skip("no name server can be replaced here: this needs port 53");
-    };
-    let text = format!("nameserver {address}\noptions timeout:30 attempts:5\n");
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    with_script_of_file_at("/etc/resolv.conf", &text, |script, _| {
-        interrupt_send(script, "http://gateway.example.org", || _ = server.recv(&mut [0; 512]).unwrap());
-    });
+    with_silent_name_server(|script, wait_asked| interrupt_send(script, "http://gateway.example.org", wait_asked));
 }
 
 /// A listener whose queue is full drops what would connect.
@@ -133,7 +129,7 @@ fn a_hub_that_gets_another_address_or_is_at_any_of_several_is_found() {
                 let accepted = wait_served(&gateway, &hub);
                 gateway.wait_connected();
                 drop(hub);
-                wait_reason(&mut gateway, &endpoint, "closed");
+                gateway.wait_disconnected(&endpoint, "closed");
                 lost.iter().for_each(|lost: &String| _ = gateway.wait_log(lost));
                 let waited = format!("published messages that waited for the hub at tcp://{address} are lost");
                 lost = Some(format!("warning: {endpoint}: {waited}: {accepted} at most"));
@@ -160,7 +156,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     let nobody = format!("nameserver {}\n", free_address().ip());
     with_file_at("/etc/resolv.conf", &nobody, |builder, _| {
         let mut gateway = builder.connect(UNKNOWN).start();
-        wait_reason(&mut gateway, UNKNOWN, "the name cannot be resolved");
+        gateway.wait_disconnected(&UNKNOWN, "the name cannot be resolved");
     });
 }
 

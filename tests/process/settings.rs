@@ -5,11 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::support::*;
 
-pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
-    let target = format!("/api/message?token={token}");
-    client.exchange(&Request::post(&target, FINE)).status
-}
-
 /// A path is bytes. The commands that `enable` prints can be pasted.
 #[test]
 fn a_settings_file_may_have_a_path_that_is_not_utf_8() {
@@ -40,7 +35,7 @@ fn settings_of_the_users_configuration_directory_are_read_and_never_executed() {
     let (_directory, proof) = temporary_path("executed");
     let text = format!("import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n", enabled(&token("a")),);
     let gateway = Gateway::serve().settings(&text).settings_by_default_path().start();
-    assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
+    assert_eq!(gateway.client().status_with(&token("a")), 200);
     assert!(!proof.exists());
 }
 
@@ -87,7 +82,7 @@ fn disabling_removing_or_emptying_closes_the_port_and_the_idle_connections_until
         gateway.enable(name);
         gateway.wait_settings("reloaded");
         idle = gateway.client();
-        assert_eq!(status_with(&mut idle, &token(name)), 200);
+        assert_eq!(idle.status_with(&token(name)), 200);
     }
 }
 
@@ -95,17 +90,17 @@ fn disabling_removing_or_emptying_closes_the_port_and_the_idle_connections_until
 fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
     let mut gateway = Gateway::serve().token(&token("a")).start();
     let mut client = gateway.client();
-    assert_eq!(status_with(&mut client, &token("a")), 200);
+    assert_eq!(client.status_with(&token("a")), 200);
     gateway.settings.write("OPEN_REST_API = True\nTOKEN = open('token').read()\n");
     let event = gateway.wait_settings("rejected");
     assert!(event["reason"].as_str().unwrap().contains("user_settings.py:2:"), "{event}");
-    assert_eq!(status_with(&mut client, &token("a")), 200);
-    assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
+    assert_eq!(client.status_with(&token("a")), 200);
+    assert_eq!(gateway.client().status_with(&token("a")), 200);
 
     // A changed token is in force from the next request on, also on an open connection.
     gateway.change_token("repaired");
-    assert_eq!(status_with(&mut client, &token("repaired")), 200);
-    assert_eq!(status_with(&mut client, &token("a")), 401);
+    assert_eq!(client.status_with(&token("repaired")), 200);
+    assert_eq!(client.status_with(&token("a")), 401);
 }
 
 #[test]
@@ -125,7 +120,7 @@ fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_the
 
     gateway.enable("mended");
     gateway.wait_settings("reloaded");
-    assert_eq!(status_with(&mut gateway.client(), &token("mended")), 200);
+    assert_eq!(gateway.client().status_with(&token("mended")), 200);
 }
 
 /// The unit tests of `settings` have the other reasons, and what `enable` makes of other texts.
@@ -146,7 +141,7 @@ fn a_disabled_gateway_names_the_file_and_logs_the_command_that_switches_it_on() 
         run(["enable", "--settings", &path], 0);
         assert_eq!(gateway.wait_listening()["url"], format!("http://{address}/api/message"));
         let token = written_token(gateway.settings.path());
-        assert_eq!(status_with(&mut gateway.client(), &token), 200);
+        assert_eq!(gateway.client().status_with(&token), 200);
         run(["disable", "--settings", &path], 0);
         gateway.wait_event("disabled");
         let Transcript { stdout, stderr } = gateway.stop();
@@ -237,9 +232,9 @@ fn settings_behind_a_link_are_followed_where_they_are_written() {
     gateway.settings.remove();
     std::os::unix::fs::symlink(elsewhere.path(), gateway.settings.path()).unwrap();
     gateway.wait_listening();
-    assert_eq!(status_with(&mut gateway.client(), &token("old")), 200);
+    assert_eq!(gateway.client().status_with(&token("old")), 200);
     elsewhere.write(&enabled(&token("new")));
-    wait_until("the new token", || status_with(&mut gateway.client(), &token("new")) == 200);
+    wait_until("the new token", || gateway.client().status_with(&token("new")) == 200);
 }
 
 /// Without the signal, it counts after 250 ms, and the kernel tells of the file before.

@@ -6,11 +6,15 @@ use std::fmt::{Debug, Display};
 /// The characters that are shown of each side.
 const SHOWN_CHARACTERS: usize = 200;
 
+/// Elements that are compared with others.
+pub(crate) trait All<T>: IntoIterator<Item = T> {}
+impl<T, I: IntoIterator<Item = T>> All<T> for I {}
+
 /// Returns `what` with the elements that are missing and those that are too much, unless both have the same ones.
 pub(crate) fn difference<T: Ord + Debug>(
     what: impl Display,
-    actual: impl IntoIterator<Item = T>,
-    expected: impl IntoIterator<Item = T>,
+    actual: impl All<T>,
+    expected: impl All<T>,
 ) -> Option<String> {
     let (actual, expected): (BTreeSet<T>, BTreeSet<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
     let missing: Vec<_> = expected.difference(&actual).collect();
@@ -20,11 +24,7 @@ pub(crate) fn difference<T: Ord + Debug>(
 
 /// Fails unless both have the same elements. Names those that are missing and those that are too much.
 #[track_caller]
-pub(crate) fn assert_same_set<T: Ord + Debug>(
-    what: impl Display,
-    actual: impl IntoIterator<Item = T>,
-    expected: impl IntoIterator<Item = T>,
-) {
+pub(crate) fn assert_same_set<T: Ord + Debug>(what: impl Display, actual: impl All<T>, expected: impl All<T>) {
     if let Some(difference) = difference(what, actual, expected) {
         panic!("{difference}");
     }
@@ -33,11 +33,7 @@ pub(crate) fn assert_same_set<T: Ord + Debug>(
 /// Fails unless both have the same elements in the same order. Names those that are missing and those that are too much,
 /// otherwise the first one that stands elsewhere.
 #[track_caller]
-pub(crate) fn assert_same_order<T: Ord + Debug>(
-    what: impl Display,
-    actual: impl IntoIterator<Item = T>,
-    expected: impl IntoIterator<Item = T>,
-) {
+pub(crate) fn assert_same_order<T: Ord + Debug>(what: impl Display, actual: impl All<T>, expected: impl All<T>) {
     let (actual, expected): (Vec<T>, Vec<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
     assert_same_set(&what, &actual, &expected);
     if let Some((found, wanted)) = actual.iter().zip(&expected).find(|(one, other)| one != other) {

@@ -113,6 +113,11 @@ impl<S: Read + Write> Client<S> {
         self.try_response().expect("an answer")
     }
 
+    /// Returns the status of a message with this token.
+    pub(crate) fn status_with(&mut self, token: &str) -> u16 {
+        self.exchange(&Request::post(&format!("/api/message?token={token}"), FINE)).status
+    }
+
     /// Reads an answer with this status that says that it is the last, and the end of the connection.
     pub(crate) fn expect_last(&mut self, status: u16) -> Answer {
         let answer = self.response();

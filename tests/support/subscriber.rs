@@ -182,7 +182,10 @@ impl Fixture {
     }
 
     pub(crate) fn of(builder: Builder) -> Self {
-        let subscriber = Subscriber::bound();
+        Self::heard_by(Subscriber::bound(), builder)
+    }
+
+    pub(crate) fn heard_by(subscriber: Subscriber, builder: Builder) -> Self {
         let mut gateway = builder.connect(subscriber.endpoint()).start_connected();
         gateway.wait_subscribed(subscriber.endpoint());
         Self { gateway, subscriber }

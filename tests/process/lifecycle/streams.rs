@@ -2,7 +2,6 @@
 //! late, holds up neither the requests nor the settings nor the stop.
 
 use super::*;
-use crate::settings::status_with;
 
 const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
 
@@ -27,10 +26,10 @@ fn a_log_that_is_read_late_tells_how_many_lines_were_dropped() {
     let (mut late, stderr) = FullPipe::new();
     let mut gateway = Gateway::serve().token(&token("old")).stderr(stderr).start();
     let mut client = gateway.client();
-    assert_eq!(status_with(&mut client, &token("old")), 200);
+    assert_eq!(client.status_with(&token("old")), 200);
     gateway.change_token("new");
-    assert_eq!(status_with(&mut client, &token("new")), 200);
-    assert_eq!(status_with(&mut client, &token("old")), 401);
+    assert_eq!(client.status_with(&token("new")), 200);
+    assert_eq!(client.status_with(&token("old")), 401);
     gateway.settings.write(BROKEN);
     for _ in 0..REJECTIONS {
         gateway.signal(Signal::HUP);

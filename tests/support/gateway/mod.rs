@@ -62,6 +62,16 @@ impl Gateway {
         self.wait_state("bus", "connected")
     }
 
+    /// Waits until it tells why this endpoint is not connected, with this in its reason.
+    pub(crate) fn wait_disconnected(&mut self, endpoint: &str, reason: &str) -> Value {
+        let has_reason = |event: &Value| event["reason"].as_str().is_some_and(|text| text.contains(reason));
+        let is_wanted = |event: &Value| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event);
+        let event = self.wait_for(reason, is_wanted);
+        assert_eq!(event["state"], "disconnected");
+        self.wait_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
+        event
+    }
+
     /// Waits until it has read the subscription of the only subscriber at this endpoint. On a busy machine, this may be
     /// after it counts as connected. The log tells of subscriptions when the counters are asked for.
     pub(crate) fn wait_subscribed(&mut self, endpoint: &str) {
