@@ -10,13 +10,6 @@ const CONTAINER: &str = r#"exec unshare --user --map-root-user --mount --pid --f
     mount --rbind / "$ROOT" && mount -o remount,bind,ro "$ROOT" && mount --bind "$SOURCE" "$ROOT$TARGET" &&
     ! test -w "$ROOT/etc" && exec chroot "$ROOT" "$@"' sh "$@""#;
 
-/// Sends a signal to the gateway in a container, whose parent is `unshare`.
-fn signal_in_container(container: &Gateway, signal: Signal) {
-    let parent = container.id();
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
-}
-
 /// A file that is mounted alone stays the old one when it is replaced: this is why the documents say that the folder is
 /// to be mounted.
 #[test]
@@ -49,12 +42,12 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
             gateway.wait_settings("reloaded");
             (401, 200)
         } else {
-            signal_in_container(&gateway, Signal::HUP);
+            gateway.signal_child(Signal::HUP);
             gateway.wait_event("settings");
             (200, 401)
         };
         assert_eq!((status("first"), status("second")), statuses);
-        signal_in_container(&gateway, Signal::TERM);
+        gateway.signal_child(Signal::TERM);
         gateway.expect_stopped();
     }
 }

@@ -66,11 +66,6 @@ impl Load {
         Self { clients: clients.collect(), answers }
     }
 
-    /// Waits for an answer later than `since` that `wanted` accepts, and returns its time.
-    pub(crate) fn wait_for(&self, what: &str, since: Instant, wanted: impl Fn(&Outcome) -> bool) -> Instant {
-        self.wait_for_many(1, what, since, wanted)
-    }
-
     /// Waits for `count` answers later than `since` that `wanted` accepts, and returns the time of the first.
     pub(crate) fn wait_for_many(
         &self,

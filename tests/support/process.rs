@@ -281,6 +281,12 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Sends a signal to its only child, such as what `unshare` has started.
+    pub(crate) fn signal_child(&self, signal: Signal) {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.id())).unwrap();
+        kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
+    }
+
     pub(crate) fn close_stdin(&mut self) {
         drop(self.child.stdin.take().expect("stdin was piped"));
     }

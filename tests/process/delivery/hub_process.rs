@@ -11,30 +11,15 @@ pub(crate) const HUB_MESSAGES: usize = 256;
 const SUBSCRIBERS_CAN_CONNECT: &str = "subscribers can connect";
 const PUBLISHERS_CAN_CONNECT: &str = "publishers can connect";
 
-/// The endpoints of a hub, which may be restarted there.
-#[derive(Clone, Debug)]
-pub(crate) struct HubEndpoints {
-    pub(crate) publishers: String,
-    pub(crate) subscribers: String,
-}
+/// Where publishers and subscribers of a hub connect. It may be restarted there.
+pub(crate) type HubEndpoints = [String; 2];
 
-impl HubEndpoints {
-    pub(crate) fn free() -> Self {
-        Self { publishers: format!("tcp://{}", free_address()), subscribers: format!("tcp://{}", free_address()) }
-    }
-}
-
-/// Starts a hub and waits until subscribers can connect.
-pub(crate) fn start_hub(endpoints: &HubEndpoints) -> Process {
-    start_hub_by("env", &[], endpoints)
-}
-
-/// Starts a hub by another program with these arguments, and waits until subscribers can connect.
-pub(crate) fn start_hub_by(program: &str, arguments: &[&str], endpoints: &HubEndpoints) -> Process {
-    let mut command = Command::new(program);
-    command.args(arguments).arg(std::env::current_exe().unwrap());
+/// Starts a hub by another program with its arguments, and waits until subscribers can connect.
+pub(crate) fn start_hub(by: &[&str], endpoints: &HubEndpoints) -> Process {
+    let mut command = command(by);
+    command.arg(std::env::current_exe().unwrap());
     command.args(["--exact", "delivery::hub_process::runs_a_hub_in_this_process", "--nocapture", "--test-threads=1"]);
-    command.env(HUB_VARIABLE, format!("{} {}", endpoints.publishers, endpoints.subscribers));
+    command.env(HUB_VARIABLE, endpoints.join(" "));
     // The XSUB socket of libzmq needs a frame of the stack for each byte of a subscription.
     command.env("RUST_MIN_STACK", (64 * 1024 * 1024).to_string());
     // The hub ends when its stdin ends, so that no hub outlives the tests.
@@ -45,9 +30,9 @@ pub(crate) fn start_hub_by(program: &str, arguments: &[&str], endpoints: &HubEnd
 
 /// Starts a hub at free endpoints, connects a subscriber, and waits until publishers can connect.
 pub(crate) fn start_hub_with_subscriber() -> (HubEndpoints, Process, Subscriber) {
-    let endpoints = HubEndpoints::free();
-    let hub = start_hub(&endpoints);
-    let subscriber = Subscriber::connected(&endpoints.subscribers, "");
+    let endpoints = [dead_endpoint(), dead_endpoint()];
+    let hub = start_hub(&["env"], &endpoints);
+    let subscriber = Subscriber::connected(&endpoints[1], "");
     wait_open(&hub);
     (endpoints, hub, subscriber)
 }
@@ -73,7 +58,7 @@ pub(crate) struct Deployment {
 impl Deployment {
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let (endpoints, hub, subscriber) = start_hub_with_subscriber();
-        let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start_connected();
+        let gateway = Gateway::serve().connect(&endpoints[0]).arguments(arguments).start_connected();
         subscriber.wait_until_subscribed(&gateway);
         Self { endpoints, hub: Some(hub), subscriber, gateway }
     }
@@ -89,10 +74,7 @@ impl Deployment {
 
     /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.
     pub(crate) fn restart_hub(&mut self) -> Instant {
-        let hub = start_hub(&self.endpoints);
-        let open = wait_open(&hub);
-        self.hub = Some(hub);
-        open
+        wait_open(self.hub.insert(start_hub(&["env"], &self.endpoints)))
     }
 }
 

@@ -41,7 +41,7 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
     /// Buffers of the worker and of libzmq, and the memory that the allocator does not give back.
     const OTHER_BYTES: usize = 4 * MIB;
 
-    let HubEndpoints { publishers, subscribers } = HubEndpoints::free();
+    let [publishers, subscribers] = [dead_endpoint(), dead_endpoint()];
     let _hub = Gateway::serve().only_hub(&publishers, &subscribers).start_ready();
     let limit = ["--max-buffered", &BUFFERED_BYTES.to_string()];
     let gateway = Gateway::serve().connect(&publishers).arguments(limit).start_connected();
@@ -81,18 +81,18 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
 /// of their own. Others reach the gateway by a socket from outside, and the hub by a socket file.
 #[test]
 fn a_short_interruption_of_the_network_loses_nothing() {
-    let network = ["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
-    needs!(is_possible("unshare --user --map-root-user --net ip link set lo up"));
+    let network = unshared("--net", "ip link set lo up");
+    needs!(is_possible(&network));
     let (_directory, subscribers) = temporary_endpoint();
-    let endpoints = HubEndpoints { publishers: "tcp://127.0.0.1:16130".to_owned(), subscribers };
-    let hub = start_hub_by("unshare", &network, &endpoints);
-    let subscriber = Subscriber::connected(&endpoints.subscribers, "");
+    let endpoints = ["tcp://127.0.0.1:16130".to_owned(), subscribers];
+    let hub = start_hub(&["sh", "-c", &network, "sh"], &endpoints);
+    let subscriber = Subscriber::connected(&endpoints[1], "");
     wait_open(&hub);
     let enter = format!("nsenter --target {} --user --preserve-credentials --net", hub.id());
     let outside = TcpListener::bind(ANY_PORT).unwrap();
-    let builder = Gateway::serve().inherit(&outside).connect(&endpoints.publishers).arguments(["--queue", "500"]);
-    let gateway =
-        builder.after(&format!("exec {enter} sh -c 'exec 3<&0 </dev/null \"$@\"' sh \"$@\"")).start_connected();
+    let builder = Gateway::serve().inherit(&outside).connect(&endpoints[0]).arguments(["--queue", "500"]);
+    let inside = format!("exec {enter} sh -c 'exec 3<&0 </dev/null \"$@\"' sh \"$@\"");
+    let gateway = builder.after(&inside).start_connected();
     let load = (Load::on(&gateway, 3, 4_000), 1_000);
     let set = |state| assert!(succeeds(&format!("{enter} ip link set lo {state}").split(' ').collect::<Vec<_>>()));
     let (down, up) = (|| set("down"), || set("up"));

@@ -43,19 +43,25 @@ impl Server {
     /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its
     /// settings, and `send`.
     fn away_behind_a_line(change: impl FnOnce(&SettingsFile)) -> (SocketAddr, SettingsFile, Process) {
-        let (reader, mut writer) = io::pipe().unwrap();
         let server = Self::start();
         let address = server.listener.local_addr().unwrap();
-        let send = Process::spawn(&mut server.send(reader));
-        writer.write_all(b"t/1\t1\n").unwrap();
-        let mut connection = server.accept();
-        assert_eq!(connection.request(), "t/1");
+        let (send, mut connection, mut writer) = server.begun(1);
         connection.answer(TAKEN);
         change(&server.settings);
         drop(server.listener);
         connection.close();
         writer.write_all(b"t/2\t2\n").unwrap();
         (address, server.settings, send)
+    }
+
+    /// Starts `send` with an input that stays open and begins with so many lines, the first of which comes.
+    fn begun(&self, count: usize) -> (Process, Accepted, io::PipeWriter) {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let send = Process::spawn(&mut self.send(reader));
+        writer.write_all(lines(count).as_bytes()).unwrap();
+        let mut connection = self.accept();
+        assert_eq!(connection.request(), "t/1");
+        (send, connection, writer)
     }
 
     fn accept(&self) -> Accepted {
@@ -153,13 +159,9 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let as_in = |start| String::from_utf8_lossy(TAKEN).replacen("HTTP/1.1 200 OK\r\n", start, 1).into_bytes();
     let first = (1..2, TAKEN.to_vec());
+    let second = [(3..4, TAKEN.to_vec()), (4..11, TAKEN.repeat(7))];
     for closing in ["HTTP/1.1 200 OK\r\nConnection: close\r\n", "HTTP/1.0 200 OK\r\n"].map(as_in) {
-        Server::start().play(
-            10,
-            &[],
-            &[&[first.clone(), (2..11, closing)], &[(3..4, TAKEN.to_vec()), (4..11, TAKEN.repeat(7))]],
-            0,
-        );
+        Server::start().play(10, &[], &[&[first.clone(), (2..11, closing)], &second], 0);
     }
     let kept = as_in("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n");
     Server::start().play(10, &[], &[&[(1..2, kept.clone()), (2..11, kept.repeat(9))]], 0);
@@ -311,11 +313,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
 fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
     for signal in [Signal::INT, Signal::TERM] {
         let server = Server::start();
-        let (reader, mut writer) = io::pipe().unwrap();
-        let mut send = Process::spawn(&mut server.send(reader));
-        writer.write_all(lines(3).as_bytes()).unwrap();
-        let mut connection = server.accept();
-        assert_eq!(connection.request(), "t/1");
+        let (mut send, mut connection, _writer) = server.begun(3);
         connection.answer(TAKEN);
         assert_eq!(connection.requests(2), topics(2..=3));
         send.signal(signal);
@@ -331,11 +329,7 @@ fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
 fn a_second_signal_ends_it_at_once_and_no_answer_is_waited_for_longer_than_its_bound() {
     for count in [1, 2] {
         let server = Server::start();
-        let (reader, mut writer) = io::pipe().unwrap();
-        let mut send = Process::spawn(&mut server.send(reader));
-        writer.write_all(lines(1).as_bytes()).unwrap();
-        let mut connection = server.accept();
-        assert_eq!(connection.request(), "t/1");
+        let (mut send, _connection, _writer) = server.begun(1);
         (0..count).for_each(|_| send.signal(Signal::INT));
         let Transcript { stderr, .. } = send.finish(1);
         let is_told = stderr.ends_with("error: 1 line in doubt; unsent: everything from line 2 on\n");
@@ -356,9 +350,7 @@ fn a_signal_ends_the_first_process_of_a_container() {
     let mut unshare = Process::spawn(&mut command);
     let mut connection = server.accept();
     assert_eq!(connection.request(), "t/1");
-    let children = format!("/proc/{0}/task/{0}/children", unshare.id());
-    let child: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
-    kill_process(Pid::from_raw(child).unwrap(), Signal::TERM).unwrap();
+    unshare.signal_child(Signal::TERM);
     unshare.finish(1).stderr.ends("error: 1 message in doubt\n");
 }
 

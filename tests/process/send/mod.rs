@@ -20,10 +20,9 @@ fn send_with(settings: &SettingsFile) -> Command {
 
 /// Returns a file with this text, at its beginning.
 fn file(text: &str) -> File {
-    use std::io::Seek;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    file.rewind().unwrap();
+    io::Seek::rewind(&mut file).unwrap();
     file
 }
 
