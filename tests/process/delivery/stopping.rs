@@ -97,9 +97,7 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     let _staller = rig.subscribed("large");
     assert!(Poster::to(&rig.gateway, "large", 100_000).post_together(100));
     rig.gateway.begin_drain();
-    wait_until("the stop of the hub", || {
-        !threads(rig.gateway.id()).any(|thread| status(&thread, "Name") == "worker")
-    });
+    wait_until("the stop of the hub", || !threads(rig.gateway.id()).any(|thread| status(&thread, "Name") == "worker"));
     assert!(rig.gateway.is_running());
     stop_within(&mut rig.gateway, SOON);
     for endpoint in [rig.publishers(), &rig.subscribers] {
@@ -114,7 +112,7 @@ fn publishers_that_go_on_do_not_lengthen_the_stop_of_a_hub() {
         let count = if pause_ms > 0 { 1 } else { 10 };
         let bytes = message(&[b"busy", &[b' '; 10_000]]).repeat(count);
         let publish = |_| {
-            let (mut publisher, bytes) = (RawPeer::speaking(rig.publishers(), "PUB"), bytes.clone());
+            let (mut publisher, bytes) = (rig.publisher(), bytes.clone());
             Task::start(move |over| {
                 // As a socket of libzmq, it leaves when the hub ends the connection.
                 while !is_over(over) && !publisher.is_ended() && publisher.send(&bytes) {
@@ -134,7 +132,7 @@ fn what_a_publisher_has_just_sent_arrives_at_the_stop_of_a_hub() {
     const MESSAGES: u32 = 2_000;
     let builder = Gateway::serve().arguments(["--drain-timeout", "600"]);
     let mut rig = Rig::start(builder, Side::Hub, Transport::Ipc, OWN_TOPIC);
-    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut publisher = rig.publisher();
     let numbered = |number| message(&[OWN_TOPIC.as_bytes(), payload(number, "").as_bytes()]);
     publisher.send_all(&(0..MESSAGES).flat_map(numbered).collect::<Vec<_>>());
     stop_within(&mut rig.gateway, Duration::from_secs(1));

@@ -7,15 +7,11 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 fn long_message(number: usize, payload_bytes: usize) -> Vec<u8> {
-    message(&[OWN_TOPIC.as_bytes(), payload(number as u32, &"x".repeat(payload_bytes)).as_bytes()])
+    own_message(number as u32, &"x".repeat(payload_bytes))
 }
 
 fn publishers<const N: usize>(rig: &Rig) -> [RawPeer; N] {
-    [(); N].map(|()| RawPeer::speaking(rig.publishers(), "PUB"))
-}
-
-fn disconnected(rig: &mut Rig) -> u64 {
-    rig.gateway.stats()["peers"]["disconnected"].as_u64().unwrap()
+    [(); N].map(|()| rig.publisher())
 }
 
 /// Sends a message of each publisher at the same time, at so many bytes a second, and checks that all arrive.
@@ -33,7 +29,7 @@ fn assert_arrive_at_pace<const N: usize>(rig: &Rig, payload_bytes: usize, bytes_
     }
     let mut arrived = [(); N].map(|()| number(rig.subscriber.next().payload.as_bytes()));
     arrived.sort_unstable();
-    assert!((0..).zip(arrived).all(|(expected, arrived)| expected == arrived), "{arrived:?}");
+    assert!(arrived.iter().copied().eq(0..N as u32), "{arrived:?}");
 }
 
 #[test]
@@ -45,7 +41,7 @@ fn long_messages_behind_slow_links_arrive() {
     let mut rig = Rig::open(Side::Hub, Transport::Tcp);
     assert_arrive_at_pace::<20>(&rig, MIB - KIB, 1_000_000);
     assert_arrive_at_pace::<20>(&rig, MIB - KIB, 250_000);
-    assert_eq!(disconnected(&mut rig), 0);
+    assert_eq!(rig.peers("disconnected"), 0);
 }
 
 #[test]
@@ -54,13 +50,13 @@ fn who_does_not_send_the_rest_of_a_message_goes_and_who_sends_stays() {
     let begun = [frame(MORE, b"unfinished"), frame_head(0, MIB), vec![b' '; 950 * KIB]].concat();
     let mut strangers = publishers::<40>(&rig);
     strangers.iter_mut().for_each(|peer| assert!(peer.send(&begun)));
-    let mut honest = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut honest = rig.publisher();
     (0..30).for_each(|number| honest.send_all(&long_message(number, MIB - KIB)));
     assert_received(&rig, &(0..30).collect::<Vec<_>>());
     rig.assert_gained_less_than(MOST_HELD_KIB, "messages that are not completed");
     assert!(!honest.is_ended());
     // 31 of them have room beside the message that comes.
-    assert!(disconnected(&mut rig) >= 9);
+    assert!(rig.peers("disconnected") >= 9);
     rig.assert_unharmed("messages that are not completed");
 }
 
@@ -71,8 +67,8 @@ fn a_short_message_waits_for_no_long_one() {
     let (last, begun) = long.split_last().unwrap();
     let mut strangers = publishers::<120>(&rig);
     strangers.iter_mut().for_each(|peer| assert!(peer.send(begun)));
-    let mut other = RawPeer::speaking(rig.publishers(), "PUB");
-    other.send_all(&message(&[OWN_TOPIC.as_bytes(), payload(0, "").as_bytes()]));
+    let mut other = rig.publisher();
+    other.send_all(&own_message(0, ""));
     let is_short = |payload: &str| number(payload.as_bytes()) == 0;
     let arrives = strangers.iter_mut().take(30).any(|stranger| {
         stranger.give_up_after(SEND_TIMEOUT);
@@ -108,7 +104,7 @@ fn over_ipc_all_messages_arrive_also_with_descriptors_attached() {
     let rig = Rig::open(Side::Hub, Transport::Ipc);
     let [mut publisher] = publishers::<1>(&rig);
     for number in 0..50 {
-        publisher.send_with_descriptor(&message(&[OWN_TOPIC.as_bytes(), payload(number, "").as_bytes()]));
+        publisher.send_with_descriptor(&own_message(number, ""));
     }
     assert_received(&rig, &(0..50).collect::<Vec<_>>());
 }

@@ -15,7 +15,7 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order_and_one
         Task::start(move |_over| (0..MESSAGES).for_each(|number| assert!(poster.post(), "{number} is refused")))
     });
     let publishing = [2, 3].map(|sender| {
-        let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
+        let mut peer = rig.publisher();
         let topic = format!("{TOPIC}{sender}");
         Task::start(move |_over| {
             for number in 0..MESSAGES {
@@ -45,7 +45,7 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order_and_one
 
     // A message that comes alone is not written with the next one, or after a pause. The fastest of several counts,
     // since the machine may be busy.
-    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut publisher = rig.publisher();
     let times = (0..10).map(|number| {
         let sent = Instant::now();
         publisher.send_all(&message(&[b"alone", payload(number, "").as_bytes()]));

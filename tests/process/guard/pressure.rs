@@ -15,10 +15,10 @@ impl Flood {
     const MESSAGES: u32 = 4_000;
     const PAYLOAD_BYTES: usize = 20_000;
 
-    pub(super) fn start(endpoint: &str, publisher: usize) -> Self {
-        let mut peer = RawPeer::speaking(endpoint, "PUB");
+    pub(super) fn start(rig: &Rig, publisher: usize) -> Self {
+        let mut peer = rig.publisher();
         peer.give_up_after(SEND_TIMEOUT);
-        let sent = Arc::new(AtomicUsize::new(0));
+        let sent = Arc::<AtomicUsize>::default();
         let task = Task::start({
             let sent = Arc::clone(&sent);
             move |over| {
@@ -54,7 +54,7 @@ fn publishers_are_held_back_and_posts_go_on() {
     const POSTS: usize = 200;
     let mut rig = Rig::of_patient_hub([]);
     let mut staller = rig.subscribed("flood");
-    let floods = [0, 1].map(|publisher| Flood::start(rig.publishers(), publisher));
+    let floods = [0, 1].map(|publisher| Flood::start(&rig, publisher));
     let sent = sent_until_held_back(&floods);
     rig.assert_gained_less_than(MOST_HELD_KIB, &format!("{sent} bytes sent"));
     // 64 MiB are held in the hub, and the kernel buffers the rest of three connections.
@@ -91,15 +91,11 @@ fn a_full_queue_of_posts_holds_no_publisher_up() {
         std::thread::sleep(SEND_TIMEOUT);
         !are_accepted && rig.gateway.stats()["queue_depth"] == 16
     });
-    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
-    for number in 0..MESSAGES {
-        publisher.send_all(&message(&[OWN_TOPIC.as_bytes(), payload(number, "").as_bytes()]));
-    }
+    let mut publisher = rig.publisher();
+    (0..MESSAGES).for_each(|number| publisher.send_all(&own_message(number, "")));
     assert_received(&rig, &(0..MESSAGES).collect::<Vec<_>>());
     assert!(!poster.post_together(MORE_THAN_FIT), "the queue was not full");
-    for expected in &poster.accepted {
-        assert_eq!(number(&staller.receive_message()[1]), *expected, "lost, or in another order");
-    }
+    assert_receives(&mut staller, &poster.accepted);
     rig.assert_unharmed("a full queue");
 }
 
@@ -117,7 +113,7 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
     });
     let bytes = message(&[b"flood", &[b'x'; 100]]).repeat(500);
     let floods = [(); 2].map(|()| {
-        let (mut publisher, bytes) = (RawPeer::speaking(rig.publishers(), "PUB"), bytes.clone());
+        let (mut publisher, bytes) = (rig.publisher(), bytes.clone());
         publisher.give_up_after(SEND_TIMEOUT);
         Task::start(move |over| {
             let mut at = 0;
@@ -146,7 +142,7 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
     let staller = rig.subscribed("flood");
     let reading = SlowReader::start(rig.subscribed("flood"), Duration::ZERO);
-    let floods = [Flood::start(rig.publishers(), 0)];
+    let floods = [Flood::start(&rig, 0)];
     let mut sent_bytes = sent_until_held_back(&floods);
     let publishers = floods.map(|flood| flood.task.finish());
     rig.gateway.signal(Signal::TERM);

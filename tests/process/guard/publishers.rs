@@ -15,7 +15,7 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
         other.send_multipart(["other", "{}"], 0).unwrap();
         rig.subscriber.next_within(PROBE_TIMEOUT)
     });
-    let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut peer = rig.publisher();
     let refused = [
         ("one frame", message(&[b"alone"])),
         ("three frames", message(&[b"topic", b"{}", b"more"])),
@@ -34,12 +34,11 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
         assert_eq!(rig.gateway.stats()["hub"]["dropped"], number + 1, "{what}");
         // The same publisher goes on, and the others too.
         let marker = Message::new("marker", &format!(r#"{{"n":{number}}}"#));
-        let frames = [marker.topic.as_str(), marker.payload.as_str()];
-        peer.send_all(&message(&frames.map(str::as_bytes)));
+        peer.send_all(&message(&[marker.topic.as_bytes(), marker.payload.as_bytes()]));
         let other_message = Message::new("other", "{}");
         let next = eventually("a message", || Some(rig.subscriber.next()).filter(|next| *next != other_message));
         assert_eq!(next, marker, "{what} was passed on");
-        other.send_multipart(frames, 0).unwrap();
+        other.send_multipart([&marker.topic, &marker.payload], 0).unwrap();
         assert_eq!(rig.subscriber.next(), marker);
         rig.assert_served();
     }
@@ -52,18 +51,16 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
 #[test]
 fn a_message_that_never_ends_is_not_kept() {
     let rig = Rig::open(Side::Hub, Transport::Ipc);
-    let mut frames = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut frames = rig.publisher();
     let part = frame(MORE, &[b'f'; 1_000]).repeat(4_000);
     (0..25).for_each(|_| frames.send_all(&part));
     frames.round_trip();
     let mut announced: Vec<_> = (0..20).map(|_| RawPeer::speaking(rig.publishers(), "XPUB")).collect();
-    for peer in &mut announced {
-        peer.send_all(&[frame(MORE, b"topic"), frame_head(0, 799_000_000), vec![b' '; 3_000_000]].concat());
-    }
-    let mut unfinished: Vec<_> = (0..70).map(|_| RawPeer::speaking(rig.publishers(), "PUB")).collect();
-    for peer in &mut unfinished {
-        peer.send_all(&[frame(MORE, b"unfinished"), frame_head(0, 1 << 20), vec![b' '; 1_000]].concat());
-    }
+    let begun = [frame(MORE, b"topic"), frame_head(0, 799_000_000), vec![b' '; 3_000_000]].concat();
+    announced.iter_mut().for_each(|peer| peer.send_all(&begun));
+    let mut unfinished: Vec<_> = (0..70).map(|_| rig.publisher()).collect();
+    let begun = [frame(MORE, b"unfinished"), frame_head(0, 1 << 20), vec![b' '; 1_000]].concat();
+    unfinished.iter_mut().for_each(|peer| peer.send_all(&begun));
     rig.assert_publisher_served();
     rig.assert_unharmed("messages that never end");
 }

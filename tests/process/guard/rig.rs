@@ -109,6 +109,15 @@ impl Rig {
         self.publishers.iter().chain([&self.subscribers]).cloned().collect()
     }
 
+    pub(crate) fn publisher(&self) -> RawPeer {
+        RawPeer::speaking(self.publishers(), "PUB")
+    }
+
+    /// Returns a counter of the peers.
+    pub(crate) fn peers(&mut self, name: &str) -> u64 {
+        count(&self.gateway.stats()["peers"], name)
+    }
+
     /// Connects a subscriber to what begins with `prefix`. The gateway has read the subscription then.
     pub(crate) fn subscribed(&self, prefix: &str) -> RawPeer {
         subscribed(RawPeer::connect(&self.subscribers), prefix)
@@ -132,7 +141,7 @@ impl Rig {
     /// Checks that the message of a publisher that comes now is the next one that the subscriber receives.
     pub(crate) fn assert_publisher_served(&self) {
         let message = Message::new(OWN_TOPIC, r#"{"other":true}"#);
-        let mut publisher = RawPeer::speaking(self.publishers(), "PUB");
+        let mut publisher = self.publisher();
         publisher.send_all(&peer::message(&[message.topic.as_bytes(), message.payload.as_bytes()]));
         assert_eq!(self.subscriber.next(), message);
     }

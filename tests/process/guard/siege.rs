@@ -88,7 +88,7 @@ fn silent_strangers_hold_up_neither_http_nor_the_bus() {
             rig.gateway.post(FINE).assert_accepted();
         }
         rig.gateway.wait_log(", one of too many connections in their handshake");
-        assert!(rig.gateway.stats()["peers"]["refused"].as_u64().unwrap() > 0);
+        assert!(rig.peers("refused") > 0);
         if matches!(side, Side::Hub) {
             rig.assert_publisher_served();
         }
@@ -106,7 +106,7 @@ fn one_peer_more_than_the_bound_is_refused() {
     let mut peers: Vec<_> = (0..PEERS).map(|number| rig.connect_libzmq(&context, &number.to_string())).collect();
     rig.gateway.wait_count("subscriptions", PEERS + 1);
     let newcomer = rig.connect_libzmq(&context, "newcomer");
-    wait_until("the newcomer is refused", || rig.gateway.stats()["peers"]["refused"] != 0);
+    wait_until("the newcomer is refused", || rig.peers("refused") != 0);
     rig.gateway.wait_log(": all places for its peers are taken");
     assert_eq!(rig.gateway.stats()["subscriptions"], PEERS + 1);
     drop(peers.pop());

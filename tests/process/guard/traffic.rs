@@ -74,7 +74,7 @@ pub(crate) struct SlowReader {
 
 impl SlowReader {
     pub(crate) fn start(mut peer: RawPeer, pause: Duration) -> Self {
-        let taken = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&taken);
         let task = Task::start(move |over| {
             let mut numbers = Vec::new();
@@ -100,14 +100,23 @@ impl SlowReader {
         let (mut peer, received) = self.task.finish();
         let (before, rest) = expected.split_at(received.len());
         assert_eq!(received, before, "lost, or in another order");
-        for expected in rest {
-            assert_eq!(number(&peer.receive_message()[1]), *expected, "lost, or in another order");
-        }
+        assert_receives(&mut peer, rest);
+    }
+}
+
+/// Checks that a subscriber receives these numbers next, in this order.
+pub(crate) fn assert_receives(subscriber: &mut RawPeer, numbers: &[u32]) {
+    for expected in numbers {
+        assert_eq!(number(&subscriber.receive_message()[1]), *expected, "lost, or in another order");
     }
 }
 
 pub(crate) fn payload(number: u32, padding: &str) -> String {
     format!(r#"{{"n":{number},"padding":"{padding}"}}"#)
+}
+
+pub(crate) fn own_message(number: u32, padding: &str) -> Vec<u8> {
+    message(&[OWN_TOPIC.as_bytes(), payload(number, padding).as_bytes()])
 }
 
 pub(crate) fn number(payload: &[u8]) -> u32 {

@@ -6,22 +6,16 @@ use super::*;
 
 /// Connects a publisher, and waits until it is accepted: until it is subscribed to everything.
 fn accepted_publisher(rig: &Rig) -> RawPeer {
-    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    let mut publisher = rig.publisher();
     assert_eq!(publisher.receive_body(), b"\x09SUBSCRIBE");
     publisher
 }
 
-fn own_message(number: u32, padding: &str) -> Vec<u8> {
-    message(&[OWN_TOPIC.as_bytes(), payload(number, padding).as_bytes()])
-}
-
 /// Waits until the hub is full of what a subscriber does not read. Both leave when they are dropped.
-fn fill(rig: &Rig) -> (RawPeer, Flood) {
-    let staller = rig.subscribed("flood");
-    let floods = [Flood::start(rig.publishers(), 0)];
-    sent_until_held_back(&floods);
-    let [flood] = floods;
-    (staller, flood)
+fn fill(rig: &Rig) -> (RawPeer, [Flood; 1]) {
+    let full = (rig.subscribed("flood"), [Flood::start(rig, 0)]);
+    sent_until_held_back(&full.1);
+    full
 }
 
 /// Lets publishers wait that have pinged in such an interval, or never.
