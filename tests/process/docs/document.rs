@@ -1,7 +1,7 @@
 //! A document, and the parts of it that a mark names.
 //!
 //! `<!-- run: NAME -->` and `<!-- example: NAME -->` mark the block of code that follows, other marks a table. Between
-//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; the marks are
+//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `messages` writes; the marks are
 //! comments of the language of the file.
 
 use super::*;

@@ -8,7 +8,6 @@ mod clients;
 mod completions;
 mod document;
 mod events;
-mod generate;
 mod interface;
 mod links;
 mod lists;

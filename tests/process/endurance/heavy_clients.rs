@@ -1,8 +1,7 @@
 //! Clients that send as much as they can: memory stays within its budget, and other clients are served.
 
 use super::*;
-use crate::https::client::Connector;
-use crate::https::rig::self_signed_certificate;
+use crate::https::rig::{Connector, self_signed_certificate};
 
 const CLIENTS: usize = 1_000;
 const BODY_BYTES: usize = 1 << 20;

@@ -4,7 +4,6 @@
 mod counts;
 mod idle;
 mod long_messages;
-mod order;
 mod pressure;
 mod protocol;
 mod publishers;
@@ -15,8 +14,6 @@ mod storm;
 mod strangers;
 pub(crate) mod traffic;
 mod turnover;
-mod unread;
-mod vanished;
 
 use self::rig::*;
 use self::traffic::*;

@@ -1,6 +1,5 @@
 //! https as clients use it: the binary itself, clients of rustls over sockets, and a subscriber of libzmq.
 
-pub(crate) mod client;
 mod closing;
 mod drain;
 mod failed_handshakes;
@@ -10,6 +9,5 @@ mod requests;
 pub(crate) mod rig;
 mod self_signed;
 
-use self::client::*;
 use self::rig::*;
 use crate::support::*;

@@ -1,6 +1,12 @@
-//! A gateway in https, the subscriber that it publishes to, and clients that trust it.
+//! A gateway in https with the subscriber that it publishes to, and clients on rustls that trust it. They distinguish a
+//! close_notify from an end of the socket without one.
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
 use super::*;
+use crate::support::tls::{records, trusting};
 
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
@@ -70,4 +76,173 @@ pub(crate) fn expect_certificate(gateway: &mut Gateway, state: &str, path: &Path
     assert_eq!((event["state"].as_str(), event["path"].as_str()), (Some(state), path.to_str()), "{event}");
     assert_eq!(event["reason"].is_string(), state == "rejected", "{event}");
     event
+}
+
+/// The pause between two bytes that are sent slowly.
+const SLOW_PAUSE: Duration = Duration::from_millis(20);
+
+/// A connection. `read` returns 0 only after close_notify. A socket that ends without it is
+/// [`ErrorKind::ConnectionAborted`].
+pub(crate) struct TlsStream(StreamOwned<ClientConnection, TcpStream>);
+
+/// Begins connections: it knows which certificates to trust and what to offer. Its connections resume earlier sessions.
+#[derive(Clone)]
+pub(crate) struct Connector(Arc<ClientConfig>);
+
+impl Connector {
+    pub(crate) fn trusting_file(path: &Path) -> Self {
+        Self::trusting(certificates(path))
+    }
+
+    pub(crate) fn trusting(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        Self::new(certificates, ALL_VERSIONS)
+    }
+
+    pub(crate) fn version(path: &Path, version: &'static SupportedProtocolVersion) -> Self {
+        Self::new(certificates(path), &[version])
+    }
+
+    fn new(
+        certificates: impl IntoIterator<Item = CertificateDer<'static>>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Self {
+        Self(Arc::new(trusting(certificates, versions))).with(|config| config.alpn_protocols = vec![b"http/1.1".into()])
+    }
+
+    pub(crate) fn with(&self, change: impl FnOnce(&mut ClientConfig)) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        change(&mut config);
+        Self(Arc::new(config))
+    }
+
+    /// Connects a client to `localhost`, with the handshake done.
+    pub(crate) fn client(&self, address: SocketAddr) -> Client<TlsStream> {
+        self.connect(address, "localhost").map(Client::over).expect("a handshake")
+    }
+
+    pub(crate) fn assert_serves(&self, gateway: &Gateway) {
+        self.client(gateway.address()).exchange(&gateway.request(FINE)).assert_accepted();
+    }
+
+    /// Connects to a server of this name, and does the handshake.
+    pub(crate) fn connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
+        let mut tls = self.connect_without_handshake(address, name)?;
+        tls.finish_handshake()?;
+        Ok(tls)
+    }
+
+    /// Connects the socket and sends nothing.
+    pub(crate) fn connect_without_handshake(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let connection = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
+        Ok(TlsStream(StreamOwned::new(connection, connect(&address.into())?.into())))
+    }
+}
+
+/// Connects a socket that sends these bytes, whatever they are.
+pub(crate) fn connected_with(gateway: &Gateway, bytes: &[u8]) -> Socket {
+    let mut client = connect(&gateway.address().into()).unwrap();
+    client.write_all(bytes).unwrap();
+    client
+}
+
+/// Returns all certificates of a file.
+pub(crate) fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
+}
+
+/// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
+pub(crate) fn read_to_end(mut client: impl Read) -> Vec<u8> {
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("an end without a reset");
+    received
+}
+
+impl TlsStream {
+    pub(crate) fn connection(&mut self) -> &mut ClientConnection {
+        &mut self.0.conn
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.0.sock
+    }
+
+    pub(crate) fn peer_certificate(&self) -> CertificateDer<'static> {
+        self.0.conn.peer_certificates().unwrap()[0].clone().into_owned()
+    }
+
+    /// Encrypts `plaintext` and returns its records, which are not sent.
+    pub(crate) fn records(&mut self, plaintext: &[u8]) -> Vec<u8> {
+        self.0.conn.writer().write_all(plaintext).unwrap();
+        self.handshake_bytes()
+    }
+
+    /// Returns the record of close_notify, which is not sent.
+    pub(crate) fn close_notify_record(&mut self) -> Vec<u8> {
+        self.0.conn.send_close_notify();
+        self.handshake_bytes()
+    }
+
+    /// Returns what TLS itself has to send.
+    pub(crate) fn handshake_bytes(&mut self) -> Vec<u8> {
+        records(&mut self.0.conn).unwrap()
+    }
+
+    pub(crate) fn send_handshake(&mut self) {
+        let bytes = self.handshake_bytes();
+        self.send_raw(&bytes);
+    }
+
+    pub(crate) fn finish_handshake(&mut self) -> io::Result<()> {
+        while self.0.conn.is_handshaking() {
+            self.0.conn.complete_io(&mut self.0.sock)?;
+        }
+        Ok(())
+    }
+
+    /// Reads once from the socket and takes what came as a part of the handshake, without sending an answer.
+    pub(crate) fn read_handshake(&mut self) -> io::Result<()> {
+        self.0.conn.read_tls(&mut self.0.sock)?;
+        self.0.conn.process_new_packets().map(drop).map_err(io::Error::other)
+    }
+
+    pub(crate) fn send_raw(&self, bytes: &[u8]) {
+        (&self.0.sock).write_all(bytes).unwrap();
+    }
+
+    /// Sends one byte after the other, until the gateway sends something or ends its side, which must be before the
+    /// last.
+    pub(crate) fn send_slowly(&self, bytes: &[u8]) {
+        self.0.sock.set_read_timeout(Some(SLOW_PAUSE)).unwrap();
+        let answered = bytes.iter().any(|byte| {
+            self.send_raw(&[*byte]);
+            self.0.sock.peek(&mut [0]).is_ok()
+        });
+        assert!(answered, "no answer until the last byte");
+        self.0.sock.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
+
+    /// Ends the client's side of the socket without close_notify.
+    pub(crate) fn shut_down(&self) {
+        self.0.sock.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => io::Error::new(ErrorKind::ConnectionAborted, "no close_notify"),
+            _ => error,
+        })
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }

@@ -2,8 +2,7 @@
 //! program answers and publishes the same, by http, by https and by a Unix socket.
 
 use super::*;
-use crate::https::client::Connector;
-use crate::https::rig::self_signed_certificate;
+use crate::https::rig::{Connector, self_signed_certificate};
 
 /// Returns the options for the limits, and none where a state is meant that no option brings about, or another way.
 fn options(recorded: &Recorded, way: Way) -> Option<Vec<String>> {
