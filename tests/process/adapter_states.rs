@@ -15,9 +15,8 @@ type Vocabularies = [bool; 2];
 /// A test double of an adapter, which knows the effects of section 3 of the specification and no others.
 struct Adapter {
     vocabularies: Vocabularies,
-    /// All that can be observed: whether extensions and nodes run, and what the Web UI shows of extensions, by their
-    /// names; the senders and the contents that the visual-programming client has received; the extensions and the
-    /// commands that they have received; and the states of devices, by their entities.
+    /// Whether extensions and nodes run, and what the Web UI shows of extensions; what the visual-programming client
+    /// and the extensions have received, with the senders; and the states of devices.
     state: Value,
 }
 
@@ -129,8 +128,7 @@ struct AdapterFixture {
 }
 
 impl AdapterFixture {
-    /// Starts an adapter that knows these vocabularies, the newer one or the older one among them, and a gateway with
-    /// these further options.
+    /// Starts an adapter that knows these vocabularies, and a gateway with these further options.
     fn with(vocabularies: Vocabularies, is_newer: bool, arguments: &[&str]) -> Self {
         let decode = if arguments.contains(&"msgpack") { msgpack } else { text };
         let subscriber = Subscriber::bound_with(tempfile::tempdir().unwrap(), decode);

@@ -34,8 +34,7 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
     (0..60).for_each(|number| assert!(subscriber.next() == message(number), "{number}"));
 }
 
-/// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
-/// part of a second.
+/// How long after the start the reason is reported: a second, and the probe takes another part of a second.
 const REPORTED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Listens where each client gets `answer`, and nothing more happens. Returns the endpoint.

@@ -1,17 +1,14 @@
-//! The gateway where the system gives it less: as a container runs it, as process 1 with a read-only root and with
-//! what is mounted to write to; where io_uring is refused, by seccomp, as containers refuse it, or by a limit; and
-//! where there are no watches on files, as on a desktop whose inotify instances are used up.
+//! The gateway where the system gives it less: as process 1 of a container with a read-only root; where io_uring is
+//! refused, by seccomp or by a limit; and where there are no watches on files, as their instances are used up.
 
 use crate::support::*;
 
-/// Makes the gateway process 1 of a container with a read-only view of the file system at `$ROOT`, where `$SOURCE` is
-/// mounted at `$TARGET`, to be written.
+/// Makes the gateway process 1 of a container with a read-only `$ROOT`, in which `$SOURCE` is mounted at `$TARGET`.
 const CONTAINER: &str = r#"exec unshare --user --map-root-user --mount --pid --fork --kill-child sh -c '
     mount --rbind / "$ROOT" && mount -o remount,bind,ro "$ROOT" && mount --bind "$SOURCE" "$ROOT$TARGET" &&
     ! test -w "$ROOT/etc" && exec chroot "$ROOT" "$@"' sh "$@""#;
 
-/// A file that is mounted alone stays the old one when it is replaced: this is why the documents say that the folder is
-/// to be mounted.
+/// A file that is mounted alone stays the old one: this is why the documents say that the folder is to be mounted.
 #[test]
 fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
     needs!(can_mount());

@@ -28,8 +28,7 @@ fn connections_that_end_because_the_api_is_switched_off_leave_none() {
     wait_until("the descriptors are closed", || descriptors(gateway.id()) == open);
 }
 
-/// Starts a gateway with four workers. Returns it, and how many descriptors it has inherited: those of libzmq's sockets
-/// in this process, which other tests open and close.
+/// Returns a gateway with four workers, and how many descriptors it has inherited of what other tests open and close.
 fn start_with_inherited(builder: Builder) -> (Gateway, usize) {
     let inherited = tempfile::NamedTempFile::new().unwrap();
     let script = format!("ls /proc/$$/fd > '{}'", inherited.path().display());

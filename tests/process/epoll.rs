@@ -1,5 +1,4 @@
-//! The tests for which it may make a difference how the gateway waits for sockets, once more with epoll: this program
-//! starts itself again with `GATEWAY_IO=epoll` for each group.
+//! The tests for which it may matter, once more with epoll: this program starts itself again for each group.
 
 use crate::support::*;
 

@@ -20,8 +20,7 @@ fn with_script_of_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)
     test(&unshared("--mount", &format!("mount --bind {} {path}", file.display())), &file);
 }
 
-/// Calls `test` with such a script, by which a name server is asked that does not answer, and with what waits until it is
-/// asked.
+/// Calls `test` with such a script, whose name server does not answer, and with what waits until that is asked.
 fn with_silent_name_server(test: impl FnOnce(&str, &dyn Fn())) {
     let address = free_address().ip();
     let Ok(server) = UdpSocket::bind((address, 53)) else {
@@ -160,7 +159,8 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     });
 }
 
-/// The gateway listens at one of the two. The hub is at other ones. Other programs take all of them where they end many connections.
+/// The gateway listens at one of the two. The hub is at other ones. Other programs take all of them where they end many
+/// connections.
 #[test]
 fn a_hub_is_dialled_while_each_ephemeral_port_has_a_connection_to_another_place() {
     let two_ports = "echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";

@@ -1,6 +1,5 @@
-//! `--listen fd:N`: a listening socket is shared with others, who feel nothing of the gateway. Another gateway
-//! replaces it there under load: no client sees a failure, and every message that was answered with 200 is published
-//! once, to each hub.
+//! `--listen fd:N`: others feel nothing of a gateway on their listening socket. Another gateway replaces it there under
+//! load: no client sees a failure, and every message that was answered with 200 is published once, to each hub.
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
@@ -92,8 +91,7 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason_and_one_given_twice_i
     }
 }
 
-/// The socket does not block from then on, and goes on listening. What waits in its backlog is for whoever accepts
-/// next.
+/// The socket does not block from then on, and goes on listening. What waits in its backlog is for others.
 #[test]
 fn others_feel_nothing_else_of_the_gateway() {
     for is_blocking in [true, false] {

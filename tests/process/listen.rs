@@ -95,8 +95,7 @@ fn a_stdout_that_does_not_block_gets_every_line() {
     listen.finish(0);
 }
 
-/// A publisher may send them raw, inside a string or as no JSON, and in a topic. The unit tests of `commands::print`
-/// have each of them.
+/// They come raw, in a string, as no JSON, and in a topic. The unit tests of `commands::print` have each of them.
 #[test]
 fn listen_prints_no_control_character_of_a_payload() {
     let (mut listen, publisher) = started(&["--count", "3"], Process::spawn);
@@ -122,8 +121,7 @@ fn listen_prints_no_control_character_of_a_payload() {
 
 const MESSAGE: [&str; 2] = ["a/topic", r#"{"k" : [1,"v"]}"#];
 
-/// Runs `listen` with these options and variables on a terminal, or in a pipe. Sends it [`MESSAGE`], and returns what
-/// it prints.
+/// Runs `listen` on a terminal, or in a pipe, sends it [`MESSAGE`], and returns what it prints.
 fn printed(on_terminal: bool, options: &[&str], variables: &[(&str, &str)]) -> String {
     let terminal = on_terminal.then(Terminal::open);
     let (mut listen, publisher) = started(&["--count", "1"], |command| {

@@ -39,8 +39,7 @@ fn settings_of_the_users_configuration_directory_are_read_and_never_executed() {
     assert!(!proof.exists());
 }
 
-/// A client that sends in a row learns that the gateway is switched off, and is in doubt about no message, also if the
-/// gateway has read a part of its request.
+/// A client in a row learns that the gateway is off, and doubts no message, also if a part of its request was read.
 #[test]
 fn requests_over_connections_of_a_gateway_that_was_disabled_are_503_whatever_their_token_and_counted() {
     let mut gateway = Gateway::serve().start();

@@ -72,8 +72,7 @@ fn the_check_decides_what_is_refused_and_unknown_topics_are_counted_and_logged_o
     }
 }
 
-/// The framing of a large body, and what else is in it, do not change the bytes of the payload. In another vocabulary,
-/// only those of the key change.
+/// The framing, and what else is in the body, change no byte of the payload; another vocabulary those of the key alone.
 #[test]
 fn a_large_payload_is_published_byte_for_byte() {
     let as_sent = ["adapter/nodes/data", "node_id"];

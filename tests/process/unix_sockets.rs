@@ -1,5 +1,4 @@
-//! `--listen unix:PATH`: everything is as by TCP. `statuses::recorded` has what is answered and published, and
-//! `lifecycle::endpoints` what becomes of the file.
+//! `--listen unix:PATH`: all is as by TCP. `statuses::recorded` has the answers, `lifecycle::endpoints` the file.
 
 use crate::support::*;
 

@@ -61,8 +61,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Returns the length that the answer states. One that may have content must state it, and any other must not
-    /// (RFC 9110 §8.6 and RFC 9112 §6).
+    /// Returns the stated length, which each that may have content has, and no other (RFC 9110 §8.6, RFC 9112 §6).
     fn content_length(&self) -> Result<usize, String> {
         if self.field("Transfer-Encoding").is_some() {
             return Err("a transfer coding, where the gateway always states a length".into());

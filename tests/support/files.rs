@@ -1,4 +1,5 @@
-//! The user settings file and the ways in which editors change it, paths for tests, and the mode and the owner of files.
+//! The user settings file and the ways in which editors change it, paths for tests, and the mode and the owner of
+//! files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -98,8 +99,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Returns whether a file can be given to another user, which root can do where its namespace has others; if not, that is
-/// said.
+/// Returns whether a file can be given to another user, as by root of a namespace with others. If not, that is said.
 pub(crate) fn can_give_away() -> bool {
     let file = tempfile::NamedTempFile::new().unwrap();
     let can = chown(file.path(), Some(NOBODY), Some(NOBODY - 1)).is_ok();

@@ -7,8 +7,7 @@ use socket2::SockRef;
 
 use super::*;
 
-/// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
-/// a second, because clocks round.
+/// The least time after which the shortest timeout, of a second, may end. It is a little less, because clocks round.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
 /// How many bytes of unread answers the kernel is asked to buffer. It buffers a little more.
 const SMALL_WINDOW_BYTES: usize = 2048;
@@ -93,8 +92,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// Sends these bytes. A gateway that has refused the request and closed already is no error here, because the test
-    /// still reads its answer.
+    /// Sends these bytes. A gateway that has closed already is no error here, because the test still reads its answer.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// The faults that a request can have together, in the order in which they are checked, with the status and the last
-/// part of the problem's type that answer them.
+/// The faults of a request in the order of the checks, with the status and the last part of the type that answer them.
 pub(crate) const LADDER: [(Fault, u16, Option<&str>); 16] = [
     (Fault::FieldLine, 400, Some("malformed-request")),
     (Fault::FieldLines, 431, Some("head-too-large")),

@@ -1,4 +1,5 @@
-//! Clients that post numbered messages and record every answer, and the answers compared with the messages that arrived.
+//! Clients that post numbered messages and record every answer, and the answers compared with the messages that
+//! arrived.
 
 use std::fmt;
 

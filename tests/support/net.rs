@@ -10,9 +10,8 @@ use socket2::Type;
 
 use super::*;
 
-/// Returns a free address that stays free while nothing listens on it. A port of 127.0.0.1 would not stay free, because
-/// the kernel may give it to the next test that asks for any port. So each call takes another host of 127.0.0.0/8, from
-/// the id of this process and a counter.
+/// Returns an address that stays free, unlike a port of 127.0.0.1, which the kernel may give to the next test: each
+/// call takes another host of 127.0.0.0/8, from the id of this process and a counter.
 pub(crate) fn free_address() -> SocketAddr {
     free_listener().local_addr().unwrap()
 }
@@ -101,8 +100,7 @@ pub(crate) fn accept_connection(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// A drain time of which no test waits for the end, nor for the half. A tenth of it is the longest pause of a client
-/// between two requests, on a slow machine too.
+/// A drain time that no test reaches. A tenth of it is the longest pause of a client between two requests.
 pub(crate) const LONG_DRAIN: [&str; 2] = ["--drain-timeout", "60"];
 
 /// A listening socket that the test shares with gateways, which inherit it.

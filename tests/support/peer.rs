@@ -103,8 +103,7 @@ impl RawPeer {
         Self::connect(endpoint).shaking_hands(socket_type)
     }
 
-    /// Connects as a publisher that waits for nothing, and whose writes fail after this time. The other side may refuse
-    /// it.
+    /// Connects as a publisher that waits for nothing, may be refused, and whose writes fail after this time.
     pub(crate) fn hasty_publisher(endpoint: &str, timeout: Duration) -> Self {
         let mut peer = Self::connect(endpoint);
         peer.give_up_after(timeout);
@@ -114,8 +113,7 @@ impl RawPeer {
         peer
     }
 
-    /// Shakes hands as a socket of this type, and waits for the other side: also for its whole greeting, before the
-    /// minor version and the mechanism are sent.
+    /// Shakes hands as a socket of this type. Minor version and mechanism come behind the other side's whole greeting.
     pub(crate) fn shaking_hands(mut self, socket_type: &str) -> Self {
         let [greeting, ready] = handshake(socket_type);
         let (major_version, rest) = greeting.split_at(11);

@@ -39,7 +39,8 @@ pub(crate) struct Planned {
     pub(crate) payload: String,
 }
 
-/// What decides on a request beside its bytes: the token that is in force, if the API is on, and whether a hub is there.
+/// What decides on a request beside its bytes: the token that is in force, if the API is on, and whether a hub is
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) token: Option<usize>,
@@ -322,8 +323,7 @@ impl Dialogue {
         Self { requests, ..Self::default() }
     }
 
-    /// Returns the next answer in what has come, and its request; an error if the answer is wrong whatever was asked. An
-    /// interim answer is only counted.
+    /// Returns the next answer and its request; an error if it is wrong whatever was asked. Interim ones are counted.
     pub(crate) fn next(&mut self) -> Result<Option<(&Planned, &Answer)>, String> {
         loop {
             let request = self.requests.get(self.answers.len());

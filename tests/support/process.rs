@@ -66,8 +66,7 @@ pub(crate) struct Process {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// Returns the command of the binary under test: the one that the environment variable `ADAPTER_GATEWAY` names, such as
-/// an installed one, or the one that cargo has built.
+/// Returns the command of the binary that `ADAPTER_GATEWAY` names, such as an installed one, or that cargo has built.
 pub(crate) fn binary() -> Command {
     let built = || env!("CARGO_BIN_EXE_adapter-gateway").into();
     let mut command = Command::new(std::env::var_os("ADAPTER_GATEWAY").unwrap_or_else(built));
@@ -75,9 +74,8 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// Copies the binary under test, for a user who may have no permission for the directories in which it was built. A
-/// process of its own does so: a child that another test starts meanwhile would inherit the open file, which nobody can
-/// run then.
+/// Copies the binary for a user without permissions where it was built. A process of its own does so: a child of
+/// another test would inherit the open file, which nobody can run then.
 pub(crate) fn copy_binary(to: &Path) {
     assert!(Command::new("cp").arg(binary().get_program()).arg(to).status().unwrap().success());
 }
@@ -97,8 +95,7 @@ pub(crate) fn unshared(namespaces: &str, script: &str) -> String {
     format!("exec unshare --user --map-root-user {namespaces} sh -c '{script} && exec \"$@\"' sh \"$@\"")
 }
 
-/// Returns a script in new namespaces of the network, which begins with this one and starts a hub there. The hub runs for
-/// as long as what follows.
+/// Returns a script in a new network, which begins with this one and starts a hub there, for as long as what follows.
 pub(crate) fn beside_a_hub(script: &str, publishers: &str) -> String {
     let sides = format!("--hub-publishers \"{publishers}\" --hub-subscribers tcp://127.0.0.1:16103");
     let hub = format!("\"$1\" serve --hub {sides} --settings /nowhere --watch-parent >/dev/null 2>&1");
@@ -175,8 +172,7 @@ pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>, status: i32)
     Process::spawn(binary().args(arguments)).finish(status)
 }
 
-/// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile
-/// still holds the descriptor of the copy, up to its `exec`.
+/// Starts the command. A copied program is busy while a child of another test still holds the copy, up to its `exec`.
 fn start(command: &mut Command) -> Child {
     eventually("the program is not busy", || match command.spawn() {
         Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => None,

@@ -1,5 +1,4 @@
-//! The connections of `tests/data`: what is under `## NAME` in `FOLDER.expect` is the rule, the limits, the bytes that a
-//! client sends, and the outcome.
+//! The connections of `tests/data`: below `## NAME` stand the rule, the limits, what is sent, and the outcome.
 
 use super::written;
 use super::*;

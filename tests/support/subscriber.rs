@@ -26,9 +26,8 @@ impl Message {
     }
 }
 
-/// A SUB socket, and a thread that receives every message, so that nothing is lost on this side. A socket that binds
-/// needs the thread for another reason too: libzmq sends a subscription to a publisher that connects only when the
-/// owner of the socket calls libzmq.
+/// A SUB socket, and a thread that receives every message, so that nothing is lost on this side. libzmq sends the
+/// subscription of a socket that binds only when the owner of the socket calls it.
 pub(crate) struct Subscriber {
     messages: Receiver<Message>,
     endpoint: String,
@@ -119,8 +118,7 @@ pub(crate) fn hub_endpoints() -> (TempDir, [String; 2]) {
     (directory, paths.map(|path| format!("ipc://{}", path.display())))
 }
 
-/// Returns a socket on libzmq without a thread: its owner receives, and waits for [`PATIENCE`] at most. A SUB socket is
-/// subscribed to everything.
+/// Returns a socket without a thread, which waits for [`PATIENCE`] at most. A SUB socket is subscribed to everything.
 pub(crate) fn socket(kind: zmq::SocketType) -> zmq::Socket {
     let socket = zmq::Context::new().socket(kind).unwrap();
     socket.set_linger(0).unwrap();

@@ -22,16 +22,14 @@ pub(crate) fn peak_resident_kib(process: u32) -> u64 {
     status(format!("/proc/{process}"), "VmHWM").parse().unwrap()
 }
 
-/// Returns a field of proc_pid_status(5), without its unit, of the folder of a process or of a thread; nothing if that has
-/// ended.
+/// Returns a field of proc_pid_status(5) without its unit, of a process or a thread; nothing if that has ended.
 pub(crate) fn status(folder: impl AsRef<Path>, field: &str) -> String {
     let status = fs::read_to_string(folder.as_ref().join("status")).unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     value.unwrap_or_default().trim().trim_end_matches(" kB").to_owned()
 }
 
-/// Returns the user and system time of all threads in clock ticks: fields 14 and 15 of proc_pid_stat(5). Field 2 stands
-/// in parentheses and may contain spaces.
+/// Returns the user and system time in clock ticks: fields 14 and 15 of proc_pid_stat(5). Field 2 may contain spaces.
 pub(crate) fn cpu_ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();

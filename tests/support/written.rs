@@ -1,5 +1,5 @@
-//! Inputs that are written as text: each begins with `## NAME`, and its bytes stand behind `> `. `\r`, `\n`, `\t`, `\\` and
-//! `\xNN` are bytes, and `\{N}` repeats what follows it. The end of a line of the text is no part of an input.
+//! Inputs that are written as text: each begins with `## NAME`, and its bytes stand behind `> `. `\r`, `\n`, `\t`, `\\`
+//! and `\xNN` are bytes, and `\{N}` repeats what follows it. The end of a line of the text is no part of an input.
 
 /// Returns the name of each input, and the lines below it.
 pub(crate) fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {

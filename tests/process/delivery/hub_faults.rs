@@ -9,27 +9,22 @@ const CLIENTS: usize = 3;
 const PIPE_MESSAGES: usize = 256;
 /// Bytes of each of libzmq's two buffers of a connection, one to write and one to read.
 const BUFFER_BYTES: usize = 8 * 1024;
-/// Messages that a hub has received and not forwarded: its pipe from the gateway, and as many on the way to the
-/// subscriber.
+/// Messages that a hub has not forwarded: its pipe from the gateway, and as many on the way to the subscriber.
 const HUB_HOLDS: usize = 2 * HUB_MESSAGES;
-/// What the kernel may hold for a hub that reads, between two of its reads: a little more than the first window of the
-/// loopback interface.
+/// What the kernel may hold between two reads of a hub: a little more than the first window of the loopback interface.
 const KERNEL_BYTES: usize = 256 * 1024;
-/// How soon the gateway must serve again after its hub is back, on an idle machine. libzmq tries to connect every 100
-/// to 800 ms.
+/// How soon the gateway must serve again on an idle machine. libzmq tries to connect every 100 to 800 ms.
 const SERVES_AGAIN: Duration = Duration::from_secs(5);
 /// How late a client may read an answer on an idle machine.
 const READ_DELAY: Duration = Duration::from_secs(1);
 
-/// Returns the most messages that may be lost when a hub is killed and this many bytes are in the kernel: the messages
-/// that the hub has received and not forwarded, those in libzmq's write buffer of the gateway and read buffer of the
-/// hub, and those in the kernel.
+/// Returns the most messages that may be lost when a hub is killed: those that it has not forwarded, those in libzmq's
+/// write buffer of the gateway and read buffer of the hub, and those in the kernel.
 fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
 }
 
-/// The network is gone for both sides, and neither system tells them. What is posted then stays unacknowledged, so that
-/// keep-alive does not run.
+/// Neither system is told. What is posted then stays unacknowledged, so that keep-alive does not run.
 #[test]
 fn a_hub_whose_network_is_gone_is_noticed_while_data_is_unsent_and_served_when_it_is_back() {
     let script = beside_a_hub("true", "tcp://127.0.0.1:16130");
@@ -91,8 +86,7 @@ enum Fault {
 
 /// Listens on the port of the hub, as another program would, until the gateway has connected to it several times.
 fn replace_hub(endpoint: &str) {
-    // With the first one libzmq waits, because it may be the beginning of an old version of ZMTP. The others are errors
-    // of the protocol.
+    // The first may begin an old version of ZMTP, so that libzmq waits. The others are errors of the protocol.
     const GREETINGS: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0; 64]];
     let other_program = TcpListener::bind(endpoint.strip_prefix("tcp://").unwrap()).unwrap();
     for greeting in GREETINGS {
@@ -166,8 +160,7 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     let is_behind = |it: &&Posted| report.lost.iter().all(|lost| lost.client != it.client || lost.number < it.number);
     let before = answers.iter().filter(|it| it.at < killed && accepted(&it.outcome));
     let kept = before.filter(is_behind).count();
-    // A full pipe holds at least half of its messages, because libzmq reports free room only when half of the pipe is
-    // free. And some answers were on the way to their clients.
+    // libzmq reports free room only when half of the pipe is free, and some answers were on the way to their clients.
     assert!(kept >= 500 + PIPE_MESSAGES / 2 - 50, "lost from the pipe or the queue, which kept {kept}");
 }
 

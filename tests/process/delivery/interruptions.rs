@@ -1,11 +1,9 @@
-//! A subscriber, a hub or the network between stops for a while. Requests are refused meanwhile, memory stays bounded,
-//! and nothing is lost.
+//! The way to a subscriber stops for a while: requests are refused, memory stays bounded, and nothing is lost.
 
 use super::*;
 
-/// Interrupts the way to a subscriber under this load until so many requests are refused, and ends the interruption
-/// then. As many are accepted before and afterwards. `next` returns what the subscriber receives next. Returns how long
-/// it took until requests were accepted again.
+/// Interrupts the way to a subscriber until so many requests are refused. As many are accepted before and afterwards.
+/// `next` returns what the subscriber receives next. Returns how long it took until requests were accepted again.
 fn assert_nothing_is_lost(
     what: &str,
     gateway: &Gateway,
@@ -77,8 +75,8 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     lateness.assert_took(served, Duration::from_secs(5));
 }
 
-/// Most interruptions are shorter than the time after which the kernel ends a connection. Hub and gateway have a network
-/// of their own. Others reach the gateway by a socket from outside, and the hub by a socket file.
+/// Most interruptions are shorter than the time after which the kernel ends a connection. Hub and gateway have a
+/// network of their own. Others reach the gateway by a socket from outside, and the hub by a socket file.
 #[test]
 fn a_short_interruption_of_the_network_loses_nothing() {
     let network = unshared("--net", "ip link set lo up");

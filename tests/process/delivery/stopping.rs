@@ -8,8 +8,7 @@ const SOME: usize = 2_000;
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Sends SIGTERM and waits for the end, which comes in this time on an idle machine. Returns how long it took, all that
-/// the gateway wrote, and its last event.
+/// Sends SIGTERM. An idle machine takes so long at most. Returns the time, what was written, and the last event.
 pub(crate) fn stop_within(gateway: &mut Gateway, at_most: Duration) -> (Duration, Transcript, Value) {
     let (lateness, asked) = (Lateness::watch(), Instant::now());
     gateway.signal(Signal::TERM);
@@ -172,9 +171,8 @@ fn a_hub_that_comes_back_or_continues_during_the_drain_receives_the_waiting_mess
     }
 }
 
-/// A parent may rely on this after a crash, even if connections are open. In half of the cases, the kernel removes a
-/// ring about 10 ms after its process was reaped. A pending accept of the ring keeps the listening socket open until
-/// then.
+/// A parent may rely on this after a crash, even if connections are open. The kernel may remove a ring some 10 ms after
+/// its process was reaped, and a pending accept of the ring keeps the listening socket open until then.
 #[test]
 fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
     let (endpoints, _hub, subscriber) = start_hub_with_subscriber();

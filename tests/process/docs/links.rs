@@ -1,6 +1,5 @@
-//! Links between the documents and within the OpenAPI document, the size of the first document, and the page for CI
-//! with the files that tell a forge what to run. The examples for pytest run in `tests/clients/adapter_client.py`,
-//! where the public client is installed.
+//! Links, the size of the first document, and the page for CI with the files that tell a forge what to run. The
+//! examples for pytest run in `tests/clients/adapter_client.py`, where the public client is installed.
 
 use super::*;
 

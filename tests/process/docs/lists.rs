@@ -5,15 +5,10 @@ use std::process;
 use adapter_gateway::bus::MAX_PUBLISHERS;
 use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
-use adapter_gateway::http::h1::body::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
+use adapter_gateway::http::h1::{body, head};
 use adapter_gateway::http::problem::{ServiceUnavailable, Status};
-use adapter_gateway::message::MAX_DEPTH;
-use adapter_gateway::server::counters::Closed;
 use adapter_gateway::sync::counting::Counted;
-use adapter_gateway::terms::limits::MAX_TOPIC_BYTES;
-use adapter_gateway::tls::session::HandshakeFailure;
-use adapter_gateway::zmtp;
+use adapter_gateway::{message, server, terms, tls, zmtp};
 
 use super::interface::Command;
 use super::messages;
@@ -35,8 +30,7 @@ fn unavailable() -> BTreeSet<String> {
     strings(ServiceUnavailable::ALL.iter().map(|reason| reason.kind()))
 }
 
-/// Returns the last part of every problem type. The sources of the core pair each with its status:
-/// `(Status::NotFound, "not-found")`.
+/// Returns the last part of every problem type. The core pairs each with its status: `(Status::NotFound, "not-found")`.
 fn problem_types() -> BTreeSet<String> {
     let mut types = unavailable();
     for path in files_at(&repository("src/http")) {
@@ -76,7 +70,7 @@ fn each_list_names_what_there_is() {
     let closed = quoted(closed).filter(|word| !word.starts_with("--"));
     let exits = Command::program().info.error_codes.iter().map(|error| error.code).chain([0]);
     let told_exits = reference.table("exit statuses").into_iter().map(|row| row[0]);
-    let failures = HandshakeFailure::ALL.iter().map(|reason| reason.key());
+    let failures = tls::session::HandshakeFailure::ALL.iter().map(|reason| reason.key());
     let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
     // The launcher sets these itself.
     let options = serve.options.iter().filter(|option| !["--watch-stdin", "--watch-parent"].contains(&option.name));
@@ -94,7 +88,7 @@ fn each_list_names_what_there_is() {
         (
             "docs/reference.md, reasons of the counter `closed`",
             strings(closed),
-            strings(Closed::ALL.iter().map(|it| it.key())),
+            strings(server::counters::Closed::ALL.iter().map(|it| it.key())),
         ),
         ("docs/reference.md, failed handshakes", strings(reference.words("failed handshakes", 0)), strings(failures)),
         (
@@ -145,8 +139,7 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
     }
 }
 
-/// A state of the gateway and a deadline are no faults of a request. One state has a rank for all of them. A deadline
-/// needs time, which a recorded connection has not.
+/// A state of the gateway is no fault of a request, and one has a rank for all. A recorded connection has no deadline.
 #[test]
 fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others_and_topics_a_connection() {
     let (reference, states) = (Document::read("docs/reference.md"), unavailable());
@@ -208,15 +201,15 @@ fn the_numbers_of_the_documents_are_those_of_the_program() {
     assert!(Document::read("docs/design.md").text.contains(&sentence), "docs/design.md does not say: {sentence}");
 
     let reference = Document::read("docs/reference.md");
-    let [line, extensions, trailers] = [CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES].map(bytes);
+    let [line, extensions, trailers] = [body::CHUNK_LINE_BYTES, body::EXTENSION_BYTES, body::TRAILER_BYTES].map(bytes);
     let [ready, command] = [zmtp::READY_BYTES, zmtp::COMMAND_BYTES].map(bytes);
-    let subscribers = zmtp::MAX_SUBSCRIBERS;
+    let (subscribers, depth, lines) = (zmtp::MAX_SUBSCRIBERS, message::MAX_DEPTH, head::FIELD_LINES);
     let chunks = "a chunk-size line; all chunk extensions together; all trailers together";
     for row in [
-        format!("| `topic` | 1 to {}, ", bytes(MAX_TOPIC_BYTES)),
-        format!("| nesting | {MAX_DEPTH} levels |"),
-        format!("| request target | {} |", bytes(TARGET_BYTES)),
-        format!("| header fields | {FIELD_LINES} |"),
+        format!("| `topic` | 1 to {}, ", bytes(terms::limits::MAX_TOPIC_BYTES)),
+        format!("| nesting | {depth} levels |"),
+        format!("| request target | {} |", bytes(head::TARGET_BYTES)),
+        format!("| header fields | {lines} |"),
         format!("| {chunks} | {line}; {extensions}; {trailers} |"),
         format!("| a refused body that the gateway reads to keep the connection open | {} |", bytes(DISCARD_BYTES)),
         format!("| `READY`; any other command except a subscription | {ready}; {command} |"),

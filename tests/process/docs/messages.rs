@@ -1,6 +1,6 @@
 //! The messages of every example: for each row of the table of topics, each of its identifiers, and each example value
-//! of its kind of content. What the documents say of each topic is generated from them, and the completions of shells and
-//! the manual page from the options.
+//! of its kind of content. What the documents say of each topic is generated from them, and the completions of shells
+//! and the manual page from the options.
 //!
 //! A new topic needs nothing here. [`NOTES`] may say what it is for.
 

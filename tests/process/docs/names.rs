@@ -13,8 +13,7 @@ const SEARCHED: [&str; 7] = [
     "tests/support",
 ];
 
-/// Fails unless all that a cell of this page names exists: files and folders below `root`, and behind a file what it
-/// defines. Returns the number of these definitions.
+/// Fails unless the files below `root` and the definitions exist that a cell names. Returns the number of definitions.
 fn assert_exists(page: &Document, root: &str, cell: &str) -> usize {
     let missing = |name: &str| format!("{} names {name}, which does not exist, in the cell: {cell}", page.path);
     let (mut words, mut definitions) = (Vec::new(), 0);

@@ -151,8 +151,7 @@ fn connections_are_limited_below_the_limit_of_descriptors() {
     }
 }
 
-/// The limit of connections cannot foresee that the limit of descriptors is lowered later, or that the whole system has
-/// no descriptor left.
+/// Nobody can foresee that the limit of descriptors is lowered later, or that the system has none left.
 #[test]
 fn without_free_descriptors_idle_clients_give_way_and_if_there_are_none_the_gateway_pauses_and_says_so_once() {
     let mut gateway = Gateway::serve().start();

@@ -61,8 +61,7 @@ fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, 
     Some(clients)
 }
 
-/// Stops the gateway while all of its threads wait for events: a pause interrupts those waits, and then timers may be
-/// seen before sockets.
+/// Stops the gateway while all threads wait: a pause ends those waits, and timers may be seen before sockets.
 fn stop_while_idle(gateway: &Gateway) {
     wait_until("the gateway is idle", || threads(gateway.id()).all(|thread| sleeps(&thread)));
     gateway.signal(Signal::STOP);
@@ -91,8 +90,7 @@ fn a_body_that_came_during_the_pause_counts_whole() {
     }
 }
 
-/// The gateway waits for a client that takes no answers, and is stopped then. The client has read meanwhile what the
-/// kernel had.
+/// It is stopped while it waits for the client to take answers, and the client has read what the kernel had.
 #[test]
 fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     const BODY_TIMEOUT_S: u64 = 3;

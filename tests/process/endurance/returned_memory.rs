@@ -1,5 +1,4 @@
-//! Messages wait for a subscriber that does not read, or connections hold parts of requests: the memory is given back
-//! afterwards.
+//! Memory is given back after messages waited for a subscriber, or connections held parts of requests.
 
 use super::*;
 use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
@@ -68,8 +67,7 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_a_hub_stall
     });
 }
 
-/// More than a few MiB are held all the time, subscriptions or messages for a subscriber that does not read, and
-/// messages flow all the time, one every half a second.
+/// Some MiB are held all the time, subscriptions or messages, and a message flows every half a second.
 #[test]
 fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
     const BURST: usize = 128;
@@ -108,8 +106,7 @@ fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
     });
 }
 
-/// Nothing becomes a message of what these clients send: parts of bodies, of heads and of records of TLS, and requests
-/// whose answers they do not read.
+/// They send parts of bodies, of heads and of records of TLS, and requests whose answers they do not read.
 #[test]
 fn memory_of_connections_is_given_back_whatever_they_have_held() {
     raise_descriptors();

@@ -1,5 +1,4 @@
-//! What the events tell of the ports of the bus: where they are, how many subscribers there are, how late the latest
-//! is, and that no message is counted twice or not at all.
+//! What the events tell of the ports of the bus, and that no message is counted twice or not at all.
 
 use super::*;
 

@@ -80,8 +80,7 @@ fn peers_that_are_refused_without_descriptors_and_a_hundred_subscribers_at_rest_
     });
 }
 
-/// A security module may refuse to accept, and the kernel may watch no more descriptors. The filter leaves those that
-/// the gateway needs for its start.
+/// As of a security module, or of a kernel that watches no more descriptors. A start needs those that are left.
 #[test]
 fn errors_that_nobody_foresees_are_paced_logged_and_counted() {
     const HELD: u64 = 300;

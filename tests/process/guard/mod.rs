@@ -1,5 +1,4 @@
-//! The guard of the ports of the bus: whoever can connect to a port of the bus can send any bytes. The real binary as a
-//! child process, raw sockets, and the real libzmq on the other side.
+//! The guard of the ports of the bus: whoever can connect can send any bytes, by raw sockets and by the real libzmq.
 
 mod counts;
 mod idle;

@@ -1,6 +1,7 @@
-//! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts, whoever of the
-//! publishers is still there: neither refuses the other, nothing is dropped, and the memory is given back. Publishers that
-//! are not read meanwhile, or wait for a reservation, lose no connection, and those that have ended hold no place.
+//! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts, whoever of
+//! the publishers is still there: neither refuses the other, nothing is dropped, and the memory is given back.
+//! Publishers that are not read meanwhile, or wait for a reservation, lose no connection, and those that have ended
+//! hold no place.
 
 use super::*;
 
@@ -136,8 +137,7 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
     rig.gateway.terminate();
 }
 
-/// While the hub is full, no publisher is read. What it has sent is still read once there is room, before the gateway
-/// ends.
+/// While the hub is full, no publisher is read. What it has sent is still read before the gateway ends.
 #[test]
 fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
@@ -173,8 +173,7 @@ fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
 }
 
 /// They leave one after the other while nothing is passed on: few with large messages, many with small ones, and some
-/// with many messages, which take no place of others. Afterwards the gateway serves others, and has given the memory
-/// back.
+/// with many messages, which take no place of others. Afterwards others are served, and the memory is given back.
 #[test]
 fn publishers_that_come_and_go_cost_a_bounded_amount() {
     side_by_side([(12, 200, MIB), (3_000, 200, 100), (254, 1_000, 300)], |(publishers, messages, payload_bytes)| {

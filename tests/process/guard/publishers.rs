@@ -153,8 +153,7 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order_and_one
     // What was posted is counted as published, and only there.
     rig.wait_forwarded(2 * MESSAGES);
 
-    // A message that comes alone is not written with the next one, or after a pause. The fastest of several counts,
-    // since the machine may be busy.
+    // It is not written with the next one, or after a pause. The fastest counts, since the machine may be busy.
     let mut publisher = rig.publisher();
     let times = (0..10).map(|number| {
         let sent = Instant::now();

@@ -44,8 +44,7 @@ pub(crate) enum Side {
 /// Both of them, for tests that concern either.
 pub(crate) const SIDES: [Side; 2] = [Side::Bind, Side::Hub];
 
-/// Returns a gateway whose stop waits for a second at most. The peers of these tests do not close their side, as libzmq
-/// would, so that the stop would wait for the whole drain time.
+/// Returns a gateway whose stop waits for a second at most, as the peers of these tests do not close their side.
 fn stopping_soon() -> Builder {
     Gateway::serve().arguments(["--drain-timeout", "1"])
 }
@@ -130,8 +129,7 @@ impl Rig {
         message
     }
 
-    /// Checks that a post is answered with 200 and is the next message that the subscriber receives, and that a
-    /// subscriber who comes now is served as well.
+    /// Checks that a post is the next message that the subscriber receives, and that a newcomer is served as well.
     pub(crate) fn assert_served(&mut self) {
         let message = self.publish();
         assert_eq!(self.subscriber.next(), message, "the subscriber received something else");
@@ -166,8 +164,7 @@ impl Rig {
         false
     }
 
-    /// Waits until so many messages of publishers count as passed on, and none as dropped. The last one counts a moment
-    /// after it was written.
+    /// Waits until so many count as passed on, and none as dropped. The last one counts after it was written.
     pub(crate) fn wait_forwarded(&mut self, count: u32) {
         let expected = json!({"forwarded": count, "dropped": 0});
         wait_until("all are passed on", || self.gateway.stats()["hub"] == expected);

@@ -193,8 +193,7 @@ impl Prefixes {
     }
 }
 
-/// Sends subscriptions of this shape, `total_bytes` altogether, and waits until they were read. Each `peer_number` has
-/// prefixes of its own.
+/// Sends subscriptions of this shape, and waits until they were read. Each `peer_number` has prefixes of its own.
 fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_bytes: usize, peer_number: u64) {
     let mut numbers = peer_number << 32..;
     let mut sent = 0;

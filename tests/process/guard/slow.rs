@@ -10,13 +10,11 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 const DISCONNECTED_WITHIN: Duration = Duration::from_secs(6);
 /// The receive buffer of a subscriber on a small machine, in bytes.
 const SMALL_BUFFER_BYTES: usize = 16 * 1024;
-/// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs to
-/// stop it.
+/// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs.
 const PAUSE: Duration = Duration::from_secs(12);
 const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 
-/// A case has how many bytes it reads every 100 ms, and whether its receive buffer is the smallest one, so that few
-/// bytes are acknowledged at a time.
+/// A case has how many bytes it reads every 100 ms, and whether few of them are acknowledged at a time.
 #[test]
 fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
     let manners = [(0, false), (1_000, false), (100, true)];

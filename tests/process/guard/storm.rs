@@ -58,8 +58,7 @@ impl Random {
     }
 }
 
-/// Makes one connection, and ends it in one of several ways. Returns whether it came about. The source address varies,
-/// because each address has only some 28,000 ports.
+/// Makes one connection, from an address of its own, as each has some 28,000 ports. Returns whether it came about.
 fn connect_once(target: SocketAddr, random: &mut Random) -> bool {
     let [_, b, c, d] = (random.next() as u32).to_be_bytes();
     let source = SocketAddr::from(SocketAddrV4::new(Ipv4Addr::new(127, b, c, d.clamp(1, 254)), 0));

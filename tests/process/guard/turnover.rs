@@ -1,6 +1,5 @@
-//! As many peers as the bus has places for come, leave at once and come back, or change their subscriptions without a
-//! pause. Another subscriber waits hardly longer than while they do so at another gateway, which takes as much of the
-//! machine, and what they cost is given back.
+//! As many peers as there are places come, leave and come back, or change their subscriptions without a pause. Another
+//! subscriber waits hardly longer than while they do so at another gateway, and what they cost is given back.
 
 use super::*;
 
@@ -21,8 +20,7 @@ fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     (0..PEERS).map(|_| random_subscriptions(&mut random, PREFIXES, prefix_bytes)).collect()
 }
 
-/// Starts two threads that let half of the peers leave and come back, one after the other. Each stays while the
-/// others of its thread come back.
+/// Starts two threads that let half of the peers leave and come back, each while the others of its thread stay.
 fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     let come_and_go = |half: &[Vec<u8>]| {
         let hello = |bytes: &Vec<u8>| [&handshake("SUB").concat(), &bytes[..]].concat();
@@ -47,9 +45,9 @@ fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     peers.chunks(peers.len().div_ceil(2)).map(come_and_go).collect()
 }
 
-/// Returns the longest time from a post to its receipt by the subscriber of the rig, in the median of the spans, and the
-/// most memory that the gateway has gained meanwhile, in KiB. Nothing is lost. Who is held up by peers is so in most
-/// spans; other programs of the machine take its processors in some.
+/// Returns the longest time from a post to its receipt, in the median of the spans, and the most memory gained
+/// meanwhile, in KiB. Who is held up by peers is so in most spans; other programs of the machine take its processors in
+/// some.
 fn longest_wait(rig: &Rig) -> (Duration, u64) {
     let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 0);
     let (mut longest, mut most_kib) = ([Duration::ZERO; SPANS], 0);

@@ -1,5 +1,4 @@
-//! A stop, and a switch-off by the settings: each message that was answered with 200 reaches the bus, and nothing else
-//! is waited for.
+//! A stop, and a switch-off: each message that was answered with 200 is published, and nothing else waited for.
 
 use super::*;
 
@@ -50,8 +49,7 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
     rig.gateway.terminate();
 }
 
-/// Two idle connections are all that may be open. A client that this machine holds up for the grace of the stop, which is
-/// 100 ms, is closed without an answer.
+/// Two idle ones are all that may be open. A client that is late by 100 ms is closed without an answer.
 #[test]
 fn handshakes_of_connections_that_were_not_accepted_are_completed_at_a_stop() {
     let mut rig = Rig::with(["--max-connections", "2"]);

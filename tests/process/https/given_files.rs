@@ -76,8 +76,7 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
     }
 }
 
-/// Whether the settings open the gateway or not. A pipe could be waited for without end. The unit tests
-/// `tls::tests::certificates` have the other faults.
+/// Also where the settings have the API off. A pipe has no end. The unit tests of `tls` have the other faults.
 #[test]
 fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     let files = Pair::ec().in_files();
@@ -95,8 +94,8 @@ fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
     }
 }
 
-/// `cat leaf.pem chain.pem` joins two sections on one line where the first file does not end with a newline, and puts the
-/// byte order mark of the second one before its section. A comment is skipped, whatever it holds.
+/// `cat leaf.pem chain.pem` joins two sections on one line where the first file does not end with a newline, and puts
+/// the byte order mark of the second one before its section. A comment is skipped, whatever it holds.
 #[test]
 fn a_chain_of_which_a_part_cannot_be_sent_is_refused() {
     let (leaf, authority) = (Pair::ec(), Pair::ec());

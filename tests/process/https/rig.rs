@@ -81,8 +81,7 @@ pub(crate) fn expect_certificate(gateway: &mut Gateway, state: &str, path: &Path
 /// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection. `read` returns 0 only after close_notify. A socket that ends without it is
-/// [`ErrorKind::ConnectionAborted`].
+/// A connection. `read` returns 0 only after close_notify. Without it, the end is [`ErrorKind::ConnectionAborted`].
 pub(crate) struct TlsStream(StreamOwned<ClientConnection, TcpStream>);
 
 /// Begins connections: it knows which certificates to trust and what to offer. Its connections resume earlier sessions.
@@ -210,8 +209,7 @@ impl TlsStream {
         (&self.0.sock).write_all(bytes).unwrap();
     }
 
-    /// Sends one byte after the other, until the gateway sends something or ends its side, which must be before the
-    /// last.
+    /// Sends byte after byte until the gateway sends something or ends its side, which must be before the last.
     pub(crate) fn send_slowly(&self, bytes: &[u8]) {
         self.0.sock.set_read_timeout(Some(SLOW_PAUSE)).unwrap();
         let answered = bytes.iter().any(|byte| {

@@ -1,5 +1,4 @@
-//! The self-signed pair that the gateway makes beside its settings, and renews while it serves it; one that cannot be
-//! renewed, and locks that other processes hold.
+//! The self-signed pair beside the settings: made, renewed, not to be renewed, and behind a lock of another process.
 
 use rustix::process::geteuid;
 use time::OffsetDateTime;

@@ -51,8 +51,8 @@ fn a_request_whose_first_byte_came_before_the_signal_is_answered() {
     gateway.expect_stopped();
 }
 
-/// Two connections in a request are all that may be open, so the requests of the others wait with their connections. The
-/// first clients close when they have their answers, and the last ones keep their connections.
+/// Two connections in a request are all that may be open, so the requests of the others wait with their connections.
+/// The first clients close when they have their answers, and the last ones keep their connections.
 #[test]
 fn requests_of_connections_that_were_not_accepted_are_answered_before_the_sockets_close() {
     for workers in ["1", "3"] {

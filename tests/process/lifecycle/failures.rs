@@ -51,10 +51,9 @@ fn a_certificate_that_cannot_be_made_when_the_settings_enable_the_gateway_is_tol
     gateway.terminate();
 }
 
-/// The data has the arguments of each start, its status, and what is named. NAME has 64 bytes, and no label of a name is
-/// longer than 63 (RFC 1035 §2.3.4), so no name server is asked, as for an interface. The other address is for documents
-/// (RFC 3849), and no host has it. libzmq accepts some of the endpoints, and would then try to connect for ever.
-/// `ipc://*` has no place for its file.
+/// NAME has 64 bytes, and no label of a name is longer than 63 (RFC 1035 §2.3.4), so no name server is asked, as for an
+/// interface. The other address is for documents (RFC 3849), and no host has it. libzmq accepts some of the endpoints,
+/// and would then try to connect for ever. `ipc://*` has no place for its file.
 #[test]
 fn what_refuses_a_start_is_named() {
     let other_program = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -73,8 +72,7 @@ fn what_refuses_a_start_is_named() {
     }
 }
 
-/// The unit tests of `cli` have one of each kind; here are those that `main` sees, those that only several options
-/// together make wrong, and what the message says of them.
+/// The unit tests of `cli` have one of each kind; here are those of `main`, and those of several options together.
 #[test]
 fn wrong_arguments_are_2_with_a_message_on_stderr() {
     let wrong = include_str!("../../data/wrong-arguments.json");

@@ -46,8 +46,7 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
     Process::stop(&mut gateway, Signal::TERM);
 }
 
-/// A hub and a client are connected. Once the start is over, the gateway looks at its files once in five seconds, which
-/// may fall into a tick.
+/// A hub and a client are connected. A look at the files every five seconds may fall into a tick.
 #[test]
 fn an_idle_gateway_uses_no_cpu() {
     let fixture = Fixture::start();

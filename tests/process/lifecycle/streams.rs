@@ -1,5 +1,4 @@
-//! The log on stderr, and what stands on a terminal. A parent that does not read stdout or stderr, or reads them
-//! late, holds up neither the requests nor the settings nor the stop.
+//! The log, and what stands on a terminal. A parent that does not read, or reads late, holds nothing up.
 
 use super::*;
 

@@ -40,8 +40,7 @@ impl Server {
         send.finish(status).stderr
     }
 
-    /// A server takes a line, changes its settings and ends, and another line comes. Returns where it was, its
-    /// settings, and `send`.
+    /// A server takes a line, changes its settings and ends. Returns where it was, its settings, and `send`.
     fn away_behind_a_line(change: impl FnOnce(&SettingsFile)) -> (SocketAddr, SettingsFile, Process) {
         let server = Self::start();
         let address = server.listener.local_addr().unwrap();
@@ -137,8 +136,7 @@ fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
     }
 }
 
-/// A proxy answers so when its connection to the gateway ends, or the gateway takes too long (RFC 9110 §15.6). Its 503
-/// says that it has not passed the request on.
+/// A proxy lacks the answer of the gateway (RFC 9110 §15.6). Its 503 says that it has not passed the request on.
 #[test]
 fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     let page = |status| {
@@ -153,8 +151,9 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     assert!(stderr.ends_with("error: 1 line refused, 2 lines in doubt\n"), "{stderr}");
 }
 
-/// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection. An answer of
-/// HTTP/1.0 says so unless it has `keep-alive` (§9.3); what follows that one was read, and a second time would be twice.
+/// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection. An answer
+/// of HTTP/1.0 says so unless it has `keep-alive` (§9.3); what follows that one was read, and a second time would be
+/// twice.
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let as_in = |start| String::from_utf8_lossy(TAKEN).replacen("HTTP/1.1 200 OK\r\n", start, 1).into_bytes();
@@ -219,8 +218,7 @@ fn every_wait_ends() {
     });
 }
 
-/// The gateway may not have read the settings yet that were just written, or put in place by a program that keeps when a
-/// file was modified.
+/// The gateway may not have read the settings yet that were written, or put in place with the time of another file.
 #[test]
 fn a_token_that_was_just_written_is_tried_once_more() {
     const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -1,5 +1,4 @@
-//! The contract's table of statuses. `recorded` has a connection for each row; the others show what takes time, or a
-//! part beside the core.
+//! The contract's table of statuses. `recorded` has each row; here is what takes time, or a part beside the core.
 
 mod recorded;
 

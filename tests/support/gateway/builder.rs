@@ -255,10 +255,8 @@ const REQUIRE_URING: &str = "REQUIRE_URING";
 /// The environment variable that names the way in which the gateways wait.
 pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
 
-/// Returns what `GATEWAY_IO` says, and else `uring`.
-///
-/// Where the kernel refuses rings, it returns `epoll`, so that all tests can run in a container. It then says so on
-/// stderr, past the output capture of the test harness.
+/// Returns what `GATEWAY_IO` says, else `uring`. Where the kernel refuses rings, as in a container, it returns `epoll`,
+/// and says so on stderr, past the output capture of the test harness.
 pub(crate) fn io_mode() -> &'static str {
     static MODE: LazyLock<&str> = LazyLock::new(|| match std::env::var(IO_VARIABLE).as_deref() {
         Ok("epoll") => "epoll",
@@ -276,8 +274,7 @@ pub(crate) fn io_mode() -> &'static str {
     *MODE
 }
 
-/// Makes a ring as a worker does and enters it, without the gateway's own code. Uses a thread of its own, because
-/// the end of a ring interrupts the system calls of the thread that made it.
+/// Makes a ring as a worker does and enters it. Its end interrupts the system calls of the thread that made it.
 fn probe_io_uring() -> io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();

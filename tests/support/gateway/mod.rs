@@ -30,8 +30,7 @@ impl Gateway {
         Builder::new()
     }
 
-    /// Returns the first event that `wanted` accepts among those that the test has not waited for. The others stay,
-    /// because events of different sources come in no fixed order.
+    /// Returns the first event that `wanted` accepts. The others stay, because different sources have no order.
     pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -213,8 +212,7 @@ impl Gateway {
         self.end()
     }
 
-    /// Checks that it exits with 0 and that its last line says that all accepted messages were published. Returns how
-    /// many there were.
+    /// Checks that it exits with 0 and that all accepted messages were published. Returns how many there were.
     pub(crate) fn expect_stopped(&mut self) -> u64 {
         let (_, last) = self.wait_stopped();
         assert_eq!(last["accepted"], last["published"], "{last}");
@@ -262,8 +260,7 @@ pub(crate) fn is_event(event: &Value, name: &str) -> bool {
     event["event"] == name
 }
 
-/// Checks what holds for the output of every gateway of these tests: each line of stdout is whole and is a JSON object
-/// with an `event`, and no token is on stdout or stderr.
+/// Checks that each line of stdout is a JSON object with an `event`, and that no token is on stdout or stderr.
 fn assert_output(output: &Transcript) {
     output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
     for stream in [&output.stdout, &output.stderr] {
