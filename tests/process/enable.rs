@@ -16,7 +16,6 @@ fn switch_says(command: &str, settings: &Path, text: &str) {
     assert!(transcript.stdout.contains(text), "{transcript:?}");
 }
 
-/// Returns the number of files beside the settings, with them.
 fn files_beside(settings: &Path) -> usize {
     fs::read_dir(settings.parent().unwrap()).unwrap().count()
 }

@@ -173,9 +173,8 @@ fn an_api_that_is_switched_off_again_waits_for_no_certificate_of_its_own() {
 /// registration, a signal is lost without an effect. SIGHUP is the last that is registered.
 fn eventually_handles_signals(gateway: &Gateway) {
     wait_until("signals are handled", || {
-        let status = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
-        u64::from_str_radix(caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
+        let caught = status(format!("/proc/{}", gateway.id()), "SigCgt");
+        u64::from_str_radix(&caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
     });
 }
 

@@ -159,8 +159,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     });
 }
 
-/// The gateway listens at one of the two. The hub is at other ones. Other programs take all of them where they end many
-/// connections.
+/// The gateway and the hub listen at other ones. Other programs take all of them where they end many connections.
 #[test]
 fn a_hub_is_dialled_while_each_ephemeral_port_has_a_connection_to_another_place() {
     let two_ports = "echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range";

@@ -46,7 +46,6 @@ fn messages_that_nobody_has_subscribed_to_are_counted() {
     }
 }
 
-/// Returns what the log says of a topic, once.
 fn nobody_subscribes(topic: &str, place: &str) -> String {
     format!("nobody subscribes to the topic \"{topic}\" at {place} so far\n")
 }

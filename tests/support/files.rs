@@ -1,5 +1,4 @@
-//! The user settings file and the ways in which editors change it, paths for tests, and the mode and the owner of
-//! files.
+//! The user settings file and the ways in which editors change it, paths for tests, and modes and owners of files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -81,7 +80,6 @@ pub(crate) fn temporary_path(name: &str) -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Returns paths of these names in a directory of their own, which its owner removes.
 pub(crate) fn temporary_paths<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
     let directory = tempfile::tempdir().unwrap();
     let paths = names.map(|name| directory.path().join(name));
@@ -109,7 +107,6 @@ pub(crate) fn can_give_away() -> bool {
     can
 }
 
-/// Gives the file to [`NOBODY`], where [`can_give_away`] says that this is possible.
 pub(crate) fn give_away(path: &Path) {
     chown(path, Some(NOBODY), None).unwrap();
 }

@@ -111,7 +111,6 @@ impl<S: Read + Write> Client<S> {
         self.try_response().expect("an answer")
     }
 
-    /// Returns the status of a message with this token.
     pub(crate) fn status_with(&mut self, token: &str) -> u16 {
         self.exchange(&Request::post(&format!("/api/message?token={token}"), FINE)).status
     }

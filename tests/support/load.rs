@@ -160,7 +160,6 @@ fn outcome_of<S: Read + Write>(connection: &mut Client<S>, open: &mut bool) -> O
     }
 }
 
-/// What became of the messages of a load.
 pub(crate) struct DeliveryReport {
     pub(crate) accepted: usize,
     pub(crate) delivered: usize,

@@ -29,7 +29,6 @@ impl Frame {
     }
 }
 
-/// How a subscription is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// As a message: ZMTP 3.0.

@@ -58,7 +58,6 @@ pub(crate) struct Plan {
     pub(crate) is_rude: bool,
 }
 
-/// The client's end of a connection.
 pub(crate) trait ClientEnd {
     /// Returns whether requests can be sent. Before, a handshake is to be done, which begins when nothing is sent.
     fn is_ready(&self) -> bool;

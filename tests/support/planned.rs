@@ -5,7 +5,6 @@ use adapter_gateway::terms::limits::Timeouts;
 use super::plan::{Finish, Pace, Piece, Plan};
 use super::*;
 
-/// The topic of all messages.
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 /// Bytes of a refused body that the gateway reads in order to go on.
 const DISCARD_BYTES: usize = 64 * 1024;
@@ -70,7 +69,6 @@ impl Author<'_> {
         (Plan::at_once(wire, Finish::GoOn(count)), requests)
     }
 
-    /// Returns a random plan, and its requests.
     pub(crate) fn plan(&mut self, random: &mut Random) -> (Plan, Vec<Planned>) {
         let count = match random.below(100) {
             0..5 => 0,

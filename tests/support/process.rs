@@ -1,6 +1,5 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
-use std::io::PipeWriter;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -185,12 +184,6 @@ impl Process {
         Self::spawn_with_streams(command, Stdio::piped(), Stdio::piped())
     }
 
-    /// Starts a child whose stdin is a pipe, and returns its other end.
-    pub(crate) fn spawn_reading_from(command: &mut Command) -> (Self, PipeWriter) {
-        let (reader, writer) = io::pipe().unwrap();
-        (Self::spawn(command.stdin(reader)), writer)
-    }
-
     /// Starts a child whose stdout is this stream, which the caller reads.
     pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
         Self::spawn_with_streams(command, stdout.into(), Stdio::piped())
@@ -247,15 +240,6 @@ impl Process {
         let lines = std::iter::repeat_with(|| self.next_line_for(awaited, deadline));
         let mut lines = lines.map(|line| line.unwrap_or_else(|| panic!("stdout closed before {awaited}")));
         lines.find(|line| wanted(line)).unwrap()
-    }
-
-    /// Waits until it handles signals. Between the system call that installs a handler and the end of its registration,
-    /// a signal is lost without an effect. SIGHUP is the last that is registered.
-    pub(crate) fn wait_handles_signals(&self) {
-        wait_until("signals are handled", || {
-            let caught = status(format!("/proc/{}", self.id()), "SigCgt");
-            u64::from_str_radix(&caught, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
-        });
     }
 
     /// Returns the next event of this name on stdout, and drops those before it.

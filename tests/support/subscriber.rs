@@ -152,7 +152,6 @@ fn received(socket: &zmq::Socket, decode: Decode) -> Message {
     Message { topic: text(&topic), payload: decode(&payload) }
 }
 
-/// Returns a payload frame as text.
 pub(crate) type Decode = fn(&[u8]) -> String;
 
 pub(crate) fn text(frame: &[u8]) -> String {

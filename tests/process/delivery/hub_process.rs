@@ -47,7 +47,6 @@ fn wait_printed(hub: &Process, what: &str) {
     hub.wait_line(what, |line| line.trim_end().ends_with(what));
 }
 
-/// A gateway, its hub, and a subscriber that stays connected.
 pub(crate) struct Deployment {
     pub(crate) endpoints: HubEndpoints,
     pub(crate) hub: Option<Process>,

@@ -16,7 +16,6 @@ struct Client {
     probe: Vec<String>,
     /// What runs an example of it.
     interpreter: Vec<String>,
-    /// The token of the gateway.
     #[serde(default = "token_of_the_examples")]
     token: String,
     /// The lines of a script by a Unix socket, which `HOW` of the table makes complete.

@@ -25,7 +25,6 @@ pub(crate) fn files_at(path: &Path) -> Vec<PathBuf> {
 /// The folders that have documents for people.
 const FOLDERS: [&str; 7] = ["", "docs/", "benches/", "fuzz/", "packaging/", "python/", "tests/"];
 
-/// Returns every document for people.
 pub(crate) fn all() -> Vec<Document> {
     let paths = FOLDERS.iter().flat_map(|folder| {
         let files = fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name().into_string());

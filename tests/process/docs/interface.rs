@@ -21,7 +21,6 @@ pub(crate) struct Opt {
 pub(crate) enum Value {
     /// The option is a switch.
     Nothing,
-    /// One of these words.
     Word(Vec<&'static str>),
     File(&'static str),
     Directory(&'static str),

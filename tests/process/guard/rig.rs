@@ -35,13 +35,10 @@ pub(crate) enum Transport {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
-    /// The endpoint of `--bind`.
     Bind,
-    /// The endpoints of `--hub`.
     Hub,
 }
 
-/// Both of them, for tests that concern either.
 pub(crate) const SIDES: [Side; 2] = [Side::Bind, Side::Hub];
 
 /// Returns a gateway whose stop waits for a second at most, as the peers of these tests do not close their side.
@@ -112,7 +109,6 @@ impl Rig {
         RawPeer::speaking(self.publishers(), "PUB")
     }
 
-    /// Returns a counter of the peers.
     pub(crate) fn peers(&mut self, name: &str) -> u64 {
         count(&self.gateway.stats()["peers"], name)
     }

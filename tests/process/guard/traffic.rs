@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Posts numbered messages of one topic over one connection.
 pub(crate) struct Poster {
     client: Client,
     target: String,
@@ -104,7 +103,6 @@ impl SlowReader {
     }
 }
 
-/// Checks that a subscriber receives these numbers next, in this order.
 pub(crate) fn assert_receives(subscriber: &mut RawPeer, numbers: &[u32]) {
     for expected in numbers {
         assert_eq!(number(&subscriber.receive_message()[1]), *expected, "lost, or in another order");
@@ -138,7 +136,6 @@ pub(crate) fn with_subscriptions(peer: RawPeer, subscriptions: &[u8]) -> RawPeer
     peer
 }
 
-/// Returns subscriptions to so many random prefixes of so many bytes.
 pub(crate) fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) -> Vec<u8> {
     let subscriptions = (0..count).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
     subscriptions.collect::<Vec<_>>().concat()

@@ -19,7 +19,6 @@ impl Rig {
         Self::with([])
     }
 
-    /// Starts a gateway with a self-signed certificate and these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let Fixture { gateway, subscriber: bus } = Fixture::of(Gateway::serve().https().arguments(arguments));
         let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
@@ -78,7 +77,6 @@ pub(crate) fn expect_certificate(gateway: &mut Gateway, state: &str, path: &Path
     event
 }
 
-/// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection. `read` returns 0 only after close_notify. Without it, the end is [`ErrorKind::ConnectionAborted`].
@@ -130,7 +128,6 @@ impl Connector {
         Ok(tls)
     }
 
-    /// Connects the socket and sends nothing.
     pub(crate) fn connect_without_handshake(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let connection = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
@@ -145,7 +142,6 @@ pub(crate) fn connected_with(gateway: &Gateway, bytes: &[u8]) -> Socket {
     client
 }
 
-/// Returns all certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
 }
@@ -176,7 +172,6 @@ impl TlsStream {
         self.handshake_bytes()
     }
 
-    /// Returns the record of close_notify, which is not sent.
     pub(crate) fn close_notify_record(&mut self) -> Vec<u8> {
         self.0.conn.send_close_notify();
         self.handshake_bytes()

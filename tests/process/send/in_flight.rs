@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::*;
 
-/// A server that is no gateway, and answers as a test wants.
 struct Server {
     listener: TcpListener,
     settings: SettingsFile,

@@ -18,7 +18,6 @@ fn send_with(settings: &SettingsFile) -> Command {
     command
 }
 
-/// Returns a file with this text, at its beginning.
 fn file(text: &str) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text.as_bytes()).unwrap();

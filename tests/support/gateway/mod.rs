@@ -47,7 +47,6 @@ impl Gateway {
         self.wait_for(name, |event| is_event(event, name))
     }
 
-    /// Waits for the event of this name and this state.
     pub(crate) fn wait_state(&mut self, name: &str, state: &str) -> Value {
         self.wait_for(state, |event| is_event(event, name) && event["state"] == state)
     }
@@ -142,7 +141,6 @@ impl Gateway {
         self.wait_settings("reloaded");
     }
 
-    /// Returns the path with the right token.
     pub(crate) fn target(&self) -> String {
         format!("/api/message?token={}", self.token)
     }
@@ -188,7 +186,6 @@ impl Gateway {
         false
     }
 
-    /// Waits until it ends by itself and returns its exit status.
     pub(crate) fn wait_exit(&mut self) -> i32 {
         let status = self.process.wait_exit();
         status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
