@@ -154,25 +154,18 @@ fn settings_of_root_that_sudo_has_the_program_look_for_are_no_file_to_enable() {
         command.args(arguments).env("HOME", home.path()).env("SUDO_UID", "1000").env_remove("XDG_CONFIG_HOME");
         Process::spawn(&mut after(&unshared("", "true"), &command))
     };
-    let run_by_sudo = |arguments: &[&str], status| {
-        let Transcript { stdout, stderr } = start_by_sudo(arguments).finish(status);
-        stdout + &stderr
-    };
+    let told = |Transcript { stdout, stderr }| stdout + &stderr;
     let cure = "sudo may have this program use another home than yours: run it without sudo, or use --settings";
     start_by_sudo(&["serve", "--listen", "127.0.0.1:0"]).wait_log(&format!("warning: {cure}"));
-    let told = run_by_sudo(&["send", "t", "{}"], 3);
-    assert!(told.trim_end().ends_with(cure) && !told.contains("enable"), "{told}");
-    run_by_sudo(&["enable"], 0).has(cure);
-}
-
-fn enable_fails(path: &Path) -> Transcript {
-    run(["enable", "--settings", path.to_str().unwrap()], 3)
+    told(start_by_sudo(&["send", "t", "{}"]).finish(3)).trim_end().ends(cure).lacks("enable");
+    told(start_by_sudo(&["enable"]).finish(0)).has(cure);
 }
 
 #[test]
 fn what_cannot_be_written_by_hand_either_is_not_to_be_written_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    enable_fails(folder.path()).stderr.ends("nothing is changed; a folder is there: name a file, or move it away\n");
+    let told = run(["enable", "--settings", folder.path().to_str().unwrap()], 3).stderr;
+    told.ends("nothing is changed; a folder is there: name a file, or move it away\n");
     needs!(can_mount());
     let mut enable = binary();
     enable.args(["enable", "--settings"]).arg(folder.path().join("user_settings.py"));

@@ -17,14 +17,11 @@ fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
         let [root, config] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let folder = config.path().join("adapter");
         fs::create_dir(&folder).unwrap();
-        let (source, target) = if mounts_folder {
-            (settings.path().parent().unwrap(), folder)
-        } else {
-            let file = folder.join("user_settings.py");
-            fs::write(&file, "").unwrap();
-            (settings.path(), file)
-        };
-        let [root, config, source, target] = [root.path(), config.path(), source, &target].map(Path::display);
+        let file = folder.join("user_settings.py");
+        fs::write(&file, "").unwrap();
+        let mounted =
+            if mounts_folder { (settings.path().parent().unwrap(), &folder) } else { (settings.path(), &file) };
+        let [root, config, source, target] = [root.path(), config.path(), mounted.0, mounted.1].map(Path::display);
         let script =
             format!("export ROOT={root} XDG_CONFIG_HOME={config} SOURCE={source} TARGET={target}; {CONTAINER}");
         let builder = Gateway::serve().no_settings().settings_by_default_path().bind("tcp://127.0.0.1:*");

@@ -39,7 +39,7 @@ fn start_with_inherited(builder: Builder) -> (Gateway, usize) {
 #[test]
 fn a_refused_ring_leaves_none() {
     let (epoll, inherited_by_epoll) = start_with_inherited(Gateway::serve().io("epoll", "epoll"));
-    let refused = Gateway::serve().io("auto", "epoll").io_uring_refused_with(Errno::PERM);
+    let refused = Gateway::serve().io("auto", "epoll").refused(NO_RING);
     let (refused, inherited_by_refused) = start_with_inherited(refused);
     let is_equal = || descriptors(refused.id()) + inherited_by_epoll == descriptors(epoll.id()) + inherited_by_refused;
     // At the start, either one has others for a moment.

@@ -6,19 +6,9 @@ use crate::support::*;
 
 const SILENT: &str = "does not answer";
 
-/// Returns a folder with a file of this text, on a file system of the test; `None` where there can be none.
-fn hanging_folder(text: &str, hangs: bool) -> Option<HangingFolder> {
-    let Some(folder) = HangingFolder::with(text) else {
-        skip("no file system of a test can be mounted here: this needs root and /dev/fuse");
-        return None;
-    };
-    folder.hang(hangs);
-    Some(folder)
-}
-
 /// Starts a gateway whose settings are in such a folder.
 fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, HangingFolder)> {
-    let folder = hanging_folder(&enabled(&token("of-the-test")), hangs)?;
+    let folder = HangingFolder::with(&enabled(&token("of-the-test")), hangs)?;
     let settings = SettingsFile::absent();
     let builder = folder.mounted_at(settings.path().parent().unwrap(), builder);
     Some((builder.beside(settings).spawn(), folder))
@@ -27,7 +17,7 @@ fn on_a_hanging_folder(builder: Builder, hangs: bool) -> Option<(Gateway, Hangin
 /// Returns a gateway whose certificate and key are in such a folder, alone, and the path of the file.
 fn with_a_hanging_certificate(hangs: bool) -> Option<(Builder, HangingFolder, String, TempDir)> {
     let Pair { certificate, key } = Pair::ec();
-    let folder = hanging_folder(&(certificate + &key), hangs)?;
+    let folder = HangingFolder::with(&(certificate + &key), hangs)?;
     let mounted = tempfile::tempdir().unwrap();
     let file = mounted.path().join("user_settings.py").display().to_string();
     let builder = Gateway::serve().https().listen(free_address()).arguments(["--tls-cert", &file, "--tls-key", &file]);
@@ -154,7 +144,7 @@ fn a_start_whose_settings_do_not_answer_is_disabled_and_follows_signals() {
 /// It waits only for files of the user, which may refuse the start.
 #[test]
 fn an_api_that_is_switched_off_again_waits_for_no_certificate_of_its_own() {
-    let Some(folder) = hanging_folder("", true) else { return };
+    let Some(folder) = HangingFolder::with("", true) else { return };
     let mounted = tempfile::tempdir().unwrap();
     let builder = Gateway::serve().https().arguments(["--cert-dir", mounted.path().to_str().unwrap()]);
     let mut gateway = folder.mounted_at(mounted.path(), builder).spawn();
@@ -189,7 +179,7 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
         let place = |number: usize| format!("{scheme}{}/{number}", directory.path().display());
         let places: Vec<_> = (0..30).flat_map(|number| [option.to_owned(), place(number)]).collect();
         let arguments = places.iter().map(String::as_str).chain(["--drain-timeout", "0.5", "--watch-stdin"]);
-        let mut gateway = Gateway::serve().arguments(arguments).piped_stdin().spawn();
+        let mut gateway = Gateway::serve().arguments(arguments).stdin(Stdio::piped()).spawn();
         eventually_handles_signals(&gateway);
         gateway.stats();
         let has_sockets = || fs::read_dir(directory.path()).unwrap().next().is_some();

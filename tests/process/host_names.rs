@@ -7,13 +7,8 @@ use crate::support::*;
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
-/// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
-fn with_file_at(path: &str, text: &str, test: impl FnOnce(Builder, &Path)) {
-    with_script_of_file_at(path, text, |script, file| test(Gateway::serve().after(script), file));
-}
-
-/// Does the same with a script, which runs what follows it.
-fn with_script_of_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)) {
+/// Calls `test` with a script, behind which a file with this text is in the place of `path`, and with that file.
+fn with_file_at(path: &str, text: &str, test: impl FnOnce(&str, &Path)) {
     needs!(can_mount());
     let (_directory, file) = temporary_path("file");
     fs::write(&file, text).unwrap();
@@ -30,7 +25,7 @@ fn with_silent_name_server(test: impl FnOnce(&str, &dyn Fn())) {
     let text = format!("nameserver {address}\noptions timeout:30 attempts:5\n");
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     let wait_asked = || _ = server.recv(&mut [0; 512]).expect("the name server is asked");
-    with_script_of_file_at("/etc/resolv.conf", &text, |script, _| test(script, &wait_asked));
+    with_file_at("/etc/resolv.conf", &text, |script, _| test(script, &wait_asked));
 }
 
 #[test]
@@ -84,7 +79,7 @@ fn a_signal_ends_send_with_its_summary_while_no_address_of_a_name_answers() {
     let first = free_address();
     let second = SocketAddr::new(free_address().ip(), first.port());
     let _full = [queue(first), queue(second)];
-    with_script_of_file_at("/etc/hosts", &format!("{} silent\n{} silent\n", first.ip(), second.ip()), |script, _| {
+    with_file_at("/etc/hosts", &format!("{} silent\n{} silent\n", first.ip(), second.ip()), |script, _| {
         // As the kernel writes an address to which it sends its first packet (proc(5)).
         let SocketAddr::V4(address) = first else { unreachable!("the tests have addresses of IPv4") };
         let sent = format!(" {:08X}:{:04X} 02 ", u32::from_ne_bytes(address.ip().octets()), address.port());
@@ -118,9 +113,9 @@ fn a_hub_that_gets_another_address_or_is_at_any_of_several_is_found() {
     let line = |address: SocketAddr| format!("{} moving-hub\n", address.ip());
     let both = line(first) + &line(second);
     for (before, after) in [(line(first), line(second)), (both.clone(), both)] {
-        with_file_at("/etc/hosts", &before, |builder, hosts| {
+        with_file_at("/etc/hosts", &before, |script, hosts| {
             let endpoint = format!("tcp://moving-hub:{}", first.port());
-            let mut gateway = builder.connect(&endpoint).start();
+            let mut gateway = Gateway::serve().after(script).connect(&endpoint).start();
             let mut lost = None;
             for (hosts_now, address) in [(&before, first), (&after, second), (&before, first)] {
                 fs::write(hosts, hosts_now).unwrap();
@@ -142,8 +137,9 @@ fn a_name_in_brackets_is_an_ipv6_address() {
     let Ok(free) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
     let address = free.local_addr().unwrap();
     drop(free);
-    with_file_at("/etc/hosts", "::1 distant-hub\n", |builder, _| {
-        let mut gateway = builder.connect(&format!("tcp://[distant-hub]:{}", address.port())).start();
+    with_file_at("/etc/hosts", "::1 distant-hub\n", |script, _| {
+        let endpoint = format!("tcp://[distant-hub]:{}", address.port());
+        let mut gateway = Gateway::serve().after(script).connect(&endpoint).start();
         gateway.wait_event("bus")["reason"].to_string().has("nothing listens there");
         wait_served(&gateway, &hub_at(address));
     });
@@ -153,8 +149,8 @@ fn a_name_in_brackets_is_an_ipv6_address() {
 fn a_parent_learns_that_a_name_cannot_be_resolved() {
     // Nothing listens there, so that each question is refused at once.
     let nobody = format!("nameserver {}\n", free_address().ip());
-    with_file_at("/etc/resolv.conf", &nobody, |builder, _| {
-        let mut gateway = builder.connect(UNKNOWN).start();
+    with_file_at("/etc/resolv.conf", &nobody, |script, _| {
+        let mut gateway = Gateway::serve().after(script).connect(UNKNOWN).start();
         gateway.wait_disconnected(&UNKNOWN, "the name cannot be resolved");
     });
 }

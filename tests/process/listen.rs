@@ -187,10 +187,10 @@ fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_m
     for (options, is_interrupted, status) in
         [(&[][..], false, 0), (&["--count", "10"], true, 1), (&["--count", "10"], false, 1)]
     {
-        let start = |command: &mut _| Process::spawn_reading(1, command, Stdio::piped(), Stdio::piped());
-        let (mut listen, publisher) = started(options, start);
+        let (reader, writer) = io::pipe().unwrap();
+        let (mut listen, publisher) = started(options, |command| Process::spawn_printing_to(command, writer));
         publisher.send_multipart(MESSAGE, 0).unwrap();
-        assert!(listen.next_line().is_some());
+        assert!(BufReader::new(reader).lines().next().is_some());
         if is_interrupted {
             listen.signal(Signal::INT);
         }

@@ -3,8 +3,6 @@
 
 use std::sync::Condvar;
 
-use rustix::process::geteuid;
-
 use super::*;
 
 /// The node of the file. That of the folder is 1.
@@ -38,13 +36,16 @@ pub(crate) struct HangingFolder {
 }
 
 impl HangingFolder {
-    /// Makes the folder with a settings file of this text. `None` where that is not possible.
-    pub(crate) fn with(text: &str) -> Option<Self> {
-        let is_possible = geteuid().is_root() && succeeds(&["unshare", "--mount", "true"]);
-        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").ok().filter(|_| is_possible)?;
+    /// Makes the folder with a settings file of this text. `None` where that is not possible, which is said.
+    pub(crate) fn with(text: &str, hangs: bool) -> Option<Self> {
+        if !is_possible("test $(id -u) = 0 && test -w /dev/fuse && unshare --mount true") {
+            return None;
+        }
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").unwrap();
         let content = Arc::<(Mutex<Content>, Condvar)>::default();
         let folder = Self { device: device.try_clone().unwrap(), content: Arc::clone(&content) };
         folder.write(text);
+        folder.hang(hangs);
         std::thread::spawn(move || serve(&device, &content));
         Some(folder)
     }

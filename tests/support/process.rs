@@ -109,6 +109,8 @@ pub(crate) struct Refusal {
     pub(crate) errno: Errno,
 }
 
+pub(crate) const NO_RING: Refusal = Refusal { call: libc::SYS_io_uring_setup, argument: None, errno: Errno::PERM };
+
 impl Refusal {
     /// Calls `start` in a thread of its own, and refuses the call to it and to its children. A filter applies to the
     /// thread that sets it and to what that thread starts, so no unsafe code is needed between fork and exec.
@@ -191,11 +193,6 @@ impl Process {
 
     /// Gives the child these streams for its output. It reads those that are piped.
     pub(crate) fn spawn_with_streams(command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
-        Self::spawn_reading(usize::MAX, command, stdout, stderr)
-    }
-
-    /// Reads so many lines of stdout, if that is piped, and then closes the reading end while the child runs.
-    pub(crate) fn spawn_reading(most_lines: usize, command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
         let mut child = start(command.stdout(stdout).stderr(stderr));
         // The command must not hold the streams open that it gave to the child.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -208,7 +205,7 @@ impl Process {
             // The receiver is gone when the test has dropped this process.
             let _ = sender.send(line);
         };
-        let stdout = child.stdout.take().into_iter().flat_map(lines_of).take(most_lines);
+        let stdout = child.stdout.take().into_iter().flat_map(lines_of);
         let stderr = child.stderr.take().into_iter().flat_map(lines_of);
         let log = move |line: String| of_stderr.lock().unwrap().stderr.push_str(&line);
         let readers =

@@ -27,7 +27,7 @@ fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
     ];
     for (ask, workers) in means.into_iter().zip(["1", "2", "2"]) {
         let (endpoints, _hub, subscriber) = start_hub_with_subscriber();
-        let builder = Gateway::serve().listen(free_address()).connect(&endpoints[0]).piped_stdin();
+        let builder = Gateway::serve().listen(free_address()).connect(&endpoints[0]).stdin(Stdio::piped());
         let mut gateway = builder.arguments(["--watch-stdin", "--workers", workers]).start_connected();
         let load = Load::on(&gateway, 3, 200);
         assert_nothing_is_lost_by_a_stop(&mut gateway, &subscriber, load, SOME, ask);

@@ -223,15 +223,17 @@ impl Client {
             .replace("https://localhost:12358/api/message", &url)
             .replace("<ACCESS_TOKEN>", gateway.token())
             .replace("~/.config/adapter", settings.parent().unwrap().to_str().unwrap());
-        command(&self.interpreter)
-            .arg(script)
-            .env("no_proxy", "*")
-            .env("ADAPTER_GATEWAY", GATEWAY)
-            .env("PYTHONPATH", repository("python"))
-            .env("NODE_EXTRA_CA_CERTS", settings.with_file_name("gateway-cert.pem"))
-            .output()
-            .unwrap()
+        let mut command = with_package(&self.interpreter);
+        command.arg(script).env("NODE_EXTRA_CA_CERTS", settings.with_file_name("gateway-cert.pem")).output().unwrap()
     }
+}
+
+/// Returns a command that finds the program and the Python package.
+fn with_package(words: &[impl AsRef<str>]) -> Command {
+    let mut command = command(words);
+    command.env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
+    command
 }
 
 fn python(script: &str, options: &[&str]) -> Option<Command> {
@@ -239,8 +241,7 @@ fn python(script: &str, options: &[&str]) -> Option<Command> {
         skip("there is no Python 3.9");
         return None;
     }
-    let mut python = command(&["python3", "-c", script]);
-    python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
-    python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
+    let mut python = with_package(&["python3", "-c", script]);
+    python.args(options);
     Some(python)
 }

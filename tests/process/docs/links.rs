@@ -43,20 +43,17 @@ fn links_lead_to_a_file_and_to_a_heading() {
 /// Who installs the `.deb` reads the documents in `/usr/share/doc`, and their links lead to files beside them.
 #[test]
 fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operations_names() {
-    let manifest = Document::read("Cargo.toml").text;
-    let assets: Vec<[&str; 2]> = manifest
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("[\"")?.strip_suffix("\", \"644\"],")?.split_once("\", \""))
-        .map(|(from, to)| [from, to])
-        .collect();
-    let shipped = assets.iter().flat_map(|[from, to]| {
-        let (folder, name) = from.rsplit_once('/').map_or(("", *from), |(folder, name)| (folder, name));
-        let is_kept =
-            to.strip_prefix("usr/share/doc/adapter-gateway/").map(|to| to.trim_end_matches('/')) == Some(folder);
+    let manifest = include_str!("../../../Cargo.toml");
+    let line =
+        |line: &'static str| line.trim().strip_prefix("[\"")?.strip_suffix("\", \"644\"],")?.split_once("\", \"");
+    let shipped = manifest.lines().filter_map(line).flat_map(|(from, to)| {
+        let (folder, name) = from.rsplit_once('/').unwrap_or(("", from));
+        let kept =
+            to.strip_prefix("usr/share/doc/adapter-gateway/").is_some_and(|to| to.trim_end_matches('/') == folder);
         let (before, after) = (name.split('*').next().unwrap(), name.split('*').next_back().unwrap());
         let files = fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name());
         let files = files.map(|file| file.into_string().unwrap());
-        let files = files.filter(move |file| is_kept && file.starts_with(before) && file.ends_with(after));
+        let files = files.filter(move |file| kept && file.starts_with(before) && file.ends_with(after));
         files.flat_map(move |file| [folder.to_owned(), format!("{folder}/{file}").trim_start_matches('/').to_owned()])
     });
     let shipped: BTreeSet<String> = shipped.collect();

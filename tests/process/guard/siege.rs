@@ -41,14 +41,11 @@ fn silent_connections_lock_nobody_out() {
         let came_in = std::thread::scope(|threads| {
             for endpoint in &endpoints {
                 threads.spawn(|| {
-                    let mut silent: VecDeque<_> = (0..SILENT).map(|_| RawPeer::connect(endpoint)).collect();
+                    let mut silent: Vec<_> = (0..SILENT).map(|_| RawPeer::connect(endpoint)).collect();
                     while !is_over.load(Ordering::Relaxed) {
-                        // Those that were closed are opened again.
-                        for _ in 0..SILENT {
-                            let mut peer = silent.pop_front().unwrap();
-                            let is_ended = peer.is_ended();
-                            silent.push_back(if is_ended { RawPeer::connect(endpoint) } else { peer });
-                            reopened.fetch_add(usize::from(is_ended), Ordering::Relaxed);
+                        for ended in silent.iter_mut().filter_map(|peer| peer.is_ended().then_some(peer)) {
+                            *ended = RawPeer::connect(endpoint);
+                            reopened.fetch_add(1, Ordering::Relaxed);
                         }
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -177,8 +174,6 @@ const SHAPES: [(Prefixes, Form); 9] = [
     (Prefixes::Random(5_000_000), Form::Message),
 ];
 
-const LONG_PREFIXES: (Prefixes, Form) = (Prefixes::Random(1_024), Form::Command);
-
 impl Prefixes {
     fn nth(self, number: u64) -> Vec<u8> {
         match self {
@@ -226,7 +221,8 @@ fn one_greedy_subscriber_costs_a_bounded_amount() {
 #[test]
 fn many_greedy_subscribers_cost_a_bounded_amount() {
     const PEERS: usize = 120;
-    side_by_side([(Side::Hub, &SHAPES[..]), (Side::Bind, &[LONG_PREFIXES])], |(side, shapes)| {
+    let long = [(Prefixes::Random(1_024), Form::Command)];
+    side_by_side([(Side::Hub, &SHAPES[..]), (Side::Bind, &long)], |(side, shapes)| {
         let rig = Rig::open(side, Transport::Tcp);
         let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.subscribers, "XSUB")).collect();
         for (number, peer) in peers.iter_mut().enumerate() {

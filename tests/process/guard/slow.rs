@@ -44,7 +44,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
         let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let posting = Task::start(|over| poster.post_until(over));
         if !paused.is_zero() {
-            wait_refused(&mut rig);
+            wait_until("a message is refused", || rig.gateway.refusals() > 0);
             pause(&rig, paused);
         }
         let event = rig.gateway.wait_event("subscriber");
@@ -88,9 +88,8 @@ fn a_subscriber_with_a_small_window_stays() {
         let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
         let started = Instant::now();
         for number in 0..MESSAGES {
-            std::thread::sleep(
-                (started + number * Duration::from_millis(1_000 / 15)).saturating_duration_since(Instant::now()),
-            );
+            let due = number * Duration::from_millis(1_000 / 15);
+            std::thread::sleep(due.saturating_sub(started.elapsed()));
             assert!(poster.post(), "message {number} is refused");
         }
         assert!(started.elapsed() > 3 * STALL_TIMEOUT);
@@ -136,10 +135,6 @@ fn pause(rig: &Rig, time: Duration) {
     rig.gateway.signal(Signal::CONT);
 }
 
-fn wait_refused(rig: &mut Rig) {
-    wait_until("a message is refused", || rig.gateway.refusals() > 0);
-}
-
 /// Posts until a message is refused, while a subscriber reads nothing. It receives everything behind these pauses.
 fn assert_count_for_nobody(side: Side, stall_timeout: Duration, pauses: impl FnOnce(&Rig, RawPeer) -> SlowReader) {
     let mut rig = Rig::with_short_queue(side, stall_timeout);
@@ -147,7 +142,7 @@ fn assert_count_for_nobody(side: Side, stall_timeout: Duration, pauses: impl FnO
     let slow = subscribed(slow, OWN_TOPIC);
     let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
     let posting = Task::start(|over| poster.post_until(over));
-    wait_refused(&mut rig);
+    wait_until("a message is refused", || rig.gateway.refusals() > 0);
     let slow = pauses(&rig, slow);
     let poster = posting.finish();
     slow.assert_receives(&poster.accepted);

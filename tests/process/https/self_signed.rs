@@ -216,7 +216,10 @@ fn unprivileged(settings: &SettingsFile) -> Builder {
     for path in [settings.path().into()].into_iter().chain(files(settings.path())).filter(|path| path.exists()) {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    gateway.user(NOBODY)
+    // This user may have no permission for the folder in which the program was built.
+    let as_nobody = format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups");
+    let program = settings.config_home().join("adapter-gateway").display().to_string();
+    gateway.after(&format!("cp \"$1\" {program} && shift && exec {as_nobody} {program} \"$@\""))
 }
 
 /// Starts a gateway with this pair in a directory that its owner may not write. Returns the directory too.

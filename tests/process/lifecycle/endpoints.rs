@@ -117,7 +117,7 @@ fn a_start_that_is_refused_has_bound_no_endpoint_and_leaves_no_file() {
     let taken = Gateway::serve().listen(free_address()).start();
     let refusals: [Refused; 4] = [
         (|builder, taken| builder.listen(taken), 4),
-        (|builder, _| builder.io("uring", "uring").io_uring_refused_with(Errno::PERM), 5),
+        (|builder, _| builder.io("uring", "uring").refused(NO_RING), 5),
         (|builder, _| builder.https().arguments(["--tls-cert", "/dev/null", "--tls-key", "/dev/null"]), 3),
         (|builder, _| builder.connect("tcp://nowhere"), 3),
     ];

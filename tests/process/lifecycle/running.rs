@@ -32,20 +32,6 @@ fn the_gateway_obeys_signals_that_its_parent_has_blocked() {
     }
 }
 
-#[test]
-fn the_gateway_goes_on_after_its_stdout_is_closed() {
-    let (stdout, writer) = io::pipe().unwrap();
-    let address = free_address();
-    let mut gateway = Gateway::serve().listen(address).stdout(writer).spawn();
-    gateway.wait_log("listening on ");
-    drop(stdout);
-    for _ in 0..3 {
-        gateway.signal(Signal::USR1);
-        Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
-    }
-    Process::stop(&mut gateway, Signal::TERM);
-}
-
 /// A hub and a client are connected. A look at the files every five seconds may fall into a tick.
 #[test]
 fn an_idle_gateway_uses_no_cpu() {

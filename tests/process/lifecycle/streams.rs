@@ -45,18 +45,27 @@ fn a_log_that_is_read_late_tells_how_many_lines_were_dropped() {
 
 #[test]
 fn streams_that_take_nothing_or_that_nobody_reads_hold_up_nothing() {
+    let (mut closed, closing) = io::pipe().map(|(reader, writer)| (Some(reader), writer)).unwrap();
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ((_unread_stdout, stdout), (_unread_stderr, stderr)) = (FullPipe::new(), FullPipe::new());
     let file = || tempfile::tempfile().unwrap();
-    let streams: [[Stdio; 2]; 3] =
-        [[full().into(), full().into()], [stdout.into(), stderr.into()], [file().into(), file().into()]];
+    let streams: [[Stdio; 2]; 4] = [
+        [closing.into(), Stdio::piped()],
+        [full().into(), full().into()],
+        [stdout.into(), stderr.into()],
+        [file().into(), file().into()],
+    ];
     for [stdout, stderr] in streams {
         let address = free_address();
         // A file takes nothing under this limit (setrlimit(2)).
         let gateway = Gateway::serve().after("ulimit -f 0").listen(address);
         let mut gateway = gateway.stdout(stdout).stderr(stderr).spawn();
         wait_until_it_listens(address, true);
-        Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+        drop(closed.take());
+        for _ in 0..3 {
+            gateway.signal(Signal::USR1);
+            Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+        }
         gateway.settings.write(disabled());
         wait_until_it_listens(address, false);
         Process::stop(&mut gateway, Signal::TERM);

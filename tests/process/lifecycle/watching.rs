@@ -11,7 +11,7 @@ fn watching() -> Builder {
 /// A service manager starts a gateway with a stdin that is at its end.
 #[test]
 fn without_the_option_the_end_of_stdin_is_ignored() {
-    let mut gateway = Gateway::serve().piped_stdin().start();
+    let mut gateway = Gateway::serve().stdin(Stdio::piped()).start();
     gateway.close_stdin();
     // The gateway handles a signal after that, so it would have seen the end of stdin before.
     gateway.stats();

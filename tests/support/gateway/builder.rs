@@ -16,7 +16,6 @@ pub(crate) struct Builder {
     expected_io: &'static str,
     refusal: Option<Refusal>,
     script: Option<String>,
-    user: Option<u32>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -36,7 +35,6 @@ impl Builder {
             expected_io: io_mode(),
             refusal: None,
             script: None,
-            user: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
@@ -119,29 +117,14 @@ impl Builder {
         self
     }
 
-    /// Starts the gateway where the kernel answers `io_uring_setup` with this error.
-    pub(crate) fn io_uring_refused_with(self, errno: Errno) -> Self {
-        self.refused(Refusal { call: libc::SYS_io_uring_setup, argument: None, errno })
-    }
-
     pub(crate) fn refused(mut self, refusal: Refusal) -> Self {
         self.refusal = Some(refusal);
-        self
-    }
-
-    /// Starts the gateway as this user and the group of the same number, which needs root.
-    pub(crate) fn user(mut self, id: u32) -> Self {
-        self.user = Some(id);
         self
     }
 
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
         self
-    }
-
-    pub(crate) fn piped_stdin(self) -> Self {
-        self.stdin(Stdio::piped())
     }
 
     pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
@@ -215,16 +198,7 @@ impl Builder {
 
     fn command(&self) -> Command {
         let settings = &self.file;
-        let mut command = match self.user {
-            None => binary(),
-            Some(id) => {
-                let program = settings.config_home().join("adapter-gateway");
-                copy_binary(&program);
-                let mut command = Command::new(program);
-                command.uid(id).gid(id);
-                command
-            }
-        };
+        let mut command = binary();
         command.arg("serve");
         if self.scheme == "http" {
             command.arg("--plain");
