@@ -7,7 +7,7 @@ use crate::support::*;
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (socket, endpoint) = bound_socket(zmq::SUB, &ipc_endpoint(&directory));
-    let receiving = std::thread::spawn(move || socket.recv_multipart(0).unwrap());
+    let receiving = thread::spawn(move || socket.recv_multipart(0).unwrap());
     let gateway = Gateway::serve().connect(&endpoint).arguments(["--encoding", "msgpack"]).start_connected();
 
     let problem = gateway.post(Message::new("x", r#"{"n":[1,18446744073709551616]}"#).body()).problem();
@@ -47,7 +47,7 @@ fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
         let _ = stream.write_all(answer);
         stream
     };
-    std::thread::spawn(move || listener.incoming().map(answered).collect::<Vec<_>>());
+    thread::spawn(move || listener.incoming().map(answered).collect::<Vec<_>>());
     endpoint
 }
 

@@ -1,7 +1,5 @@
 //! `enable` and `disable`: the settings say what was asked for. `settings` has a gateway that follows.
 
-use std::thread;
-
 use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 

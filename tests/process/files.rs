@@ -302,16 +302,16 @@ fn a_gateway_that_idles_beside_busy_programs_wakes_for_its_looks_alone() {
         let _busy = Task::repeat(move || {
             // The folder may be gone at the end.
             let _ = fs::write(&other, "").and_then(|()| fs::remove_file(&other));
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         });
         let builder = Gateway::serve().no_settings().beside(settings);
         let mut gateway = if is_https { builder.https() } else { builder }.spawn();
         gateway.wait_event(if serves { "ready" } else { "disabled" });
         let waits = || threads(gateway.id()).map(|thread| voluntary_switches(&thread)).sum::<u64>();
         // The threads of the start come to rest.
-        std::thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_secs(1));
         let (since, before) = (Instant::now(), waits());
-        std::thread::sleep(Duration::from_secs(21));
+        thread::sleep(Duration::from_secs(21));
         let (waited, looks) = (waits() - before, since.elapsed().as_secs() / 5 + 1);
         println!("https {is_https}, serves {serves}: {waited} waits, {looks} looks");
         assert!(waited <= looks + 1, "{waited} waits in the time of {looks} looks, https {is_https}, serves {serves}");

@@ -6,7 +6,7 @@ use crate::support::*;
 fn client(answers: &'static str) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = [0; 1024];
         let _ = stream.read(&mut request).unwrap();

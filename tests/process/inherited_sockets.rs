@@ -2,9 +2,7 @@
 //! load: no client sees a failure, and every message that was answered with 200 is published once, to each hub.
 
 use std::net::UdpSocket;
-use std::os::unix::net::UnixStream;
 
-use rustix::fs::OFlags;
 use rustix::net::sockopt::socket_acceptconn;
 
 use crate::support::*;

@@ -252,7 +252,7 @@ fn listen_reads_no_more_than_it_may_hold_while_nobody_reads_what_it_prints() {
             if Instant::now() >= refused_at {
                 return false;
             }
-            std::thread::sleep(POLL_INTERVAL);
+            thread::sleep(POLL_INTERVAL);
         }
     };
     let posted = (0..MOST_POSTED).take_while(is_taken).count();

@@ -94,7 +94,7 @@ fn a_large_payload_is_published_byte_for_byte() {
                     let cut = request.body().len().min(2_000);
                     for piece in [request.head(), request.body()[..cut].to_vec(), request.body()[cut..].to_vec()] {
                         client.send(piece);
-                        std::thread::yield_now();
+                        thread::yield_now();
                     }
                     client.response().assert_accepted();
                     assert!(fixture.subscriber.next() == expected, "{numbers} numbers, in pieces");

@@ -1,7 +1,5 @@
 //! A client's connection that never blocks, by TCP, TLS, or a Unix socket. Its owner waits for the socket.
 
-use rustls::{ClientConfig, ClientConnection};
-
 use super::tls::TlsClient;
 use super::*;
 

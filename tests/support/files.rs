@@ -1,7 +1,5 @@
 //! The user settings file and the ways in which editors change it, paths for tests, and modes and owners of files.
 
-use std::os::unix::fs::PermissionsExt;
-
 use super::*;
 
 /// The beginning of every token of these tests. One search through the output of a process finds any token in it.

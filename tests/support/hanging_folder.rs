@@ -46,7 +46,7 @@ impl HangingFolder {
         let folder = Self { device: device.try_clone().unwrap(), content: Arc::clone(&content) };
         folder.write(text);
         folder.hang(hangs);
-        std::thread::spawn(move || serve(&device, &content));
+        thread::spawn(move || serve(&device, &content));
         Some(folder)
     }
 

@@ -1,10 +1,6 @@
 //! A minimal and strict HTTP/1.1 client. It sends any bytes and accepts a response only if RFC 9112 allows it. What a
 //! lenient client would accept fails the test. By TCP it can also ignore its answers, and end in every way there is.
 
-use std::os::unix::net::UnixStream;
-
-use socket2::SockRef;
-
 use super::*;
 
 /// The least time after which the shortest timeout, of a second, may end. It is a little less, because clocks round.

@@ -115,7 +115,7 @@ impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
         let mut next = 0;
         while !is_over(over) {
             let Ok(mut connection) = (self.connect)() else {
-                std::thread::sleep(RETRY_PAUSE);
+                thread::sleep(RETRY_PAUSE);
                 continue;
             };
             let first = next;
@@ -133,7 +133,7 @@ impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
                     self.answers.lock().unwrap().push(Posted { client, number, outcome, at: Instant::now() });
                 }
                 if refused {
-                    std::thread::sleep(RETRY_PAUSE);
+                    thread::sleep(RETRY_PAUSE);
                 }
             }
         }

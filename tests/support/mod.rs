@@ -31,20 +31,30 @@ pub(crate) mod zmtp;
 pub(crate) use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) use std::fs::{self, File, OpenOptions};
 pub(crate) use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-pub(crate) use std::os::unix::fs::{MetadataExt, chown, symlink};
+pub(crate) use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+pub(crate) use std::ops::{Deref, Range};
+pub(crate) use std::os::fd::AsFd;
+pub(crate) use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+pub(crate) use std::os::unix::net::UnixStream;
 pub(crate) use std::os::unix::process::CommandExt;
 pub(crate) use std::path::{Path, PathBuf};
 pub(crate) use std::process::{Command, Stdio};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::mpsc::{Receiver, channel};
 pub(crate) use std::sync::{Arc, LazyLock, Mutex};
+pub(crate) use std::thread::{self, JoinHandle};
 pub(crate) use std::time::{Duration, Instant};
 
+pub(crate) use rustix::fs::{OFlags, fcntl_getfl};
 pub(crate) use rustix::io::Errno;
 pub(crate) use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use rustls::pki_types::CertificateDer;
+pub(crate) use rustls::version::TLS12;
+pub(crate) use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, HandshakeKind};
 pub(crate) use serde_json::{Value, json};
-pub(crate) use socket2::{SockAddr, Socket};
+pub(crate) use socket2::{SockAddr, SockRef, Socket, Type};
 pub(crate) use tempfile::TempDir;
+pub(crate) use time::OffsetDateTime;
 
 pub(crate) use self::answer::Answer;
 pub(crate) use self::compare::*;
@@ -79,7 +89,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -90,7 +100,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Runs the check of each case in a thread of its own, because most of the time it waits.
 pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
-    std::thread::scope(|threads| {
+    thread::scope(|threads| {
         for case in cases {
             let check = &check;
             threads.spawn(move || check(case));

@@ -1,12 +1,8 @@
 //! Addresses on the loopback interface that no other test and no other program uses, and sockets there.
 
-use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl};
-use socket2::Type;
 
 use super::*;
 

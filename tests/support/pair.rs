@@ -3,9 +3,7 @@
 use rcgen::{
     CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256,
 };
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use time::OffsetDateTime;
 use time::ext::NumericalDuration;
 
 use super::*;

@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 

@@ -1,8 +1,6 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::process::{Child, ExitStatus};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 
 use rustix::process::PidfdFlags;
 use seccompiler::{
@@ -126,7 +124,7 @@ impl Refusal {
             seccompiler::apply_filter(&program).expect("a filter can be set");
             start()
         };
-        std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
+        thread::scope(|threads| threads.spawn(confined).join().unwrap())
     }
 }
 
@@ -208,8 +206,7 @@ impl Process {
         let stdout = child.stdout.take().into_iter().flat_map(lines_of);
         let stderr = child.stderr.take().into_iter().flat_map(lines_of);
         let log = move |line: String| of_stderr.lock().unwrap().stderr.push_str(&line);
-        let readers =
-            vec![std::thread::spawn(move || stdout.for_each(take)), std::thread::spawn(move || stderr.for_each(log))];
+        let readers = vec![thread::spawn(move || stdout.for_each(take)), thread::spawn(move || stderr.for_each(log))];
         Self { child, command, lines, transcript, readers }
     }
 
@@ -315,7 +312,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let transcript = self.end();
-        if std::thread::panicking() {
+        if thread::panicking() {
             eprintln!("--- {}", self.command);
             eprintln!("--- the child's stdout\n{}", transcript.stdout);
             eprintln!("--- the child's stderr\n{}", transcript.stderr);

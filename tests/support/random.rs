@@ -1,7 +1,5 @@
 //! Random choices that are the same for the same seed, on every machine.
 
-use std::ops::Range;
-
 use super::*;
 
 /// The generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"), with its seed.

@@ -1,9 +1,7 @@
 //! Streams of a child whose other side is the test: a full pipe, and a terminal.
 
 use std::io::{PipeReader, PipeWriter};
-use std::os::fd::AsFd;
 
-use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 

@@ -1,8 +1,5 @@
 //! A subscriber on the real libzmq. It sees of the gateway what a part of the adapter sees.
 
-use std::ops::Deref;
-use std::sync::mpsc::{Receiver, channel};
-
 use super::*;
 
 /// How long to wait for one probe before the next is sent.

@@ -1,7 +1,5 @@
 //! A thread that works until its owner wants its result or is dropped, and how late such a thread is on this machine.
 
-use std::thread::JoinHandle;
-
 use super::*;
 
 /// How long a step of [`Task::repeat`] may wait for input. The thread notices its end at most this late.
@@ -18,7 +16,7 @@ impl<T: Send + 'static> Task<T> {
     /// Starts a thread. It must end soon after the flag is set.
     pub(crate) fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
+        let thread = thread::spawn({
             let over = Arc::clone(&over);
             move || work(&over)
         });
@@ -80,7 +78,7 @@ impl Lateness {
             let longest_ns = Arc::clone(&longest_ns);
             move || {
                 let asleep = Instant::now();
-                std::thread::sleep(NAP);
+                thread::sleep(NAP);
                 let late = asleep.elapsed().saturating_sub(NAP);
                 longest_ns.fetch_max(u64::try_from(late.as_nanos()).unwrap(), Ordering::Relaxed);
             }

@@ -1,8 +1,8 @@
 //! The client's side of TLS without sockets: plaintext becomes records, and records become plaintext.
 
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::pki_types::ServerName;
+use rustls::{RootCertStore, SupportedProtocolVersion};
 
 use super::*;
 

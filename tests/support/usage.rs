@@ -39,7 +39,7 @@ pub(crate) fn cpu_ticks(process: u32) -> u64 {
 /// Returns how much of that it uses within this time. The test says what happens meanwhile.
 pub(crate) fn cpu_ticks_within(time: Duration, process: u32, meanwhile: &str) -> u64 {
     let before = cpu_ticks(process);
-    std::thread::sleep(time);
+    thread::sleep(time);
     let ticks = cpu_ticks(process) - before;
     println!("{ticks} ticks in {time:?} {meanwhile}");
     ticks

@@ -94,9 +94,9 @@ fn runs_a_hub_in_this_process() {
     upstream.set_linger(0).unwrap();
     upstream.send(&b"\x01"[..], 0).unwrap();
     let mut open = false;
-    let end = std::thread::spawn(|| {
+    let end = thread::spawn(|| {
         io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
     });
     while !end.is_finished() {
         let mut items = [upstream.as_poll_item(zmq::POLLIN), downstream.as_poll_item(zmq::POLLIN)];

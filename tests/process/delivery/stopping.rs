@@ -115,7 +115,7 @@ fn publishers_that_go_on_do_not_lengthen_the_stop_of_a_hub() {
             Task::start(move |over| {
                 // As a socket of libzmq, it leaves when the hub ends the connection.
                 while !is_over(over) && !publisher.is_ended() && publisher.send(&bytes) {
-                    std::thread::sleep(Duration::from_millis(pause_ms));
+                    thread::sleep(Duration::from_millis(pause_ms));
                 }
             })
         };

@@ -202,7 +202,7 @@ impl Client {
         let (hub, endpoint) = bound_socket(zmq::SUB, &format!("ipc://{}", at("hub").display()));
         let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
-        let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
+        let hub = thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
         let builder = Gateway::serve().https().connect(&endpoint).token(&self.token);
         let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).beside(settings).start();
         gateway.wait_event("ready");

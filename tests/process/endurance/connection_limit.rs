@@ -20,7 +20,7 @@ fn is_answered(client: &mut Client, timeout: Duration) -> bool {
 }
 
 fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut Client>) {
-    std::thread::sleep(NO_ANSWER_TIMEOUT);
+    thread::sleep(NO_ANSWER_TIMEOUT);
     assert!(!clients.into_iter().any(|client| is_answered(client, Duration::from_millis(1))));
 }
 
@@ -106,13 +106,13 @@ fn more_clients_than_places_are_all_served_while_silent_ones_connect() {
         let mut silent = Vec::new();
         while !is_over(over) {
             silent.push(Client::connect(address));
-            std::thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
     });
     side_by_side(0..CLIENTS, |number| {
         let mut client = Client::connect(address);
         for _ in 0..REQUESTS {
-            std::thread::sleep(Duration::from_millis(150 + 5 * number as u64));
+            thread::sleep(Duration::from_millis(150 + 5 * number as u64));
             eventually("an answer", || {
                 if client.try_send(request.bytes())
                     && let Ok(answer) = client.try_response()

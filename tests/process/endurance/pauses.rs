@@ -18,7 +18,7 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
         assert!(client.try_send(&request[bytes..]));
         (bytes, client)
     });
-    std::thread::sleep(PAUSE);
+    thread::sleep(PAUSE);
     gateway.signal(Signal::CONT);
     for (bytes, client) in &mut clients {
         assert!(is_accepted(client), "after {bytes} bytes");
@@ -32,9 +32,9 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
         assert!(client.try_send(&request[..20]));
         for _ in 0..3 {
             stop_while_idle(&gateway);
-            std::thread::sleep(PAUSE);
+            thread::sleep(PAUSE);
             gateway.signal(Signal::CONT);
-            std::thread::sleep(Duration::from_millis(300));
+            thread::sleep(Duration::from_millis(300));
         }
         let is_answered = client.try_send(&request[20..]) && is_accepted(&mut client);
         assert!(is_answered || lateness.allowance() > Duration::from_millis(50), "no answer after three pauses");
@@ -81,9 +81,9 @@ fn a_body_that_came_during_the_pause_counts_whole() {
         client.send(begun);
         // The gateway has read it once it is idle.
         stop_while_idle(&gateway);
-        std::thread::scope(|threads| {
+        thread::scope(|threads| {
             threads.spawn(|| client.send(rest));
-            std::thread::sleep(PAUSE);
+            thread::sleep(PAUSE);
             gateway.signal(Signal::CONT);
         });
         client.response().assert_accepted();
@@ -98,7 +98,7 @@ fn a_client_that_reads_during_the_pause_gets_all_of_its_answers() {
     let mut client = Client::with_small_window(gateway.address());
     client.send_until_full(&gateway.request(FINE).bytes().repeat(100));
     gateway.signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(BODY_TIMEOUT_S) + PAUSE);
+    thread::sleep(Duration::from_secs(BODY_TIMEOUT_S) + PAUSE);
     let mut answers = Vec::new();
     let mut part = vec![0; 1 << 20];
     while let Some(bytes @ 1..) = client.read(&mut part, Duration::from_millis(50)) {

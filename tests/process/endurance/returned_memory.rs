@@ -98,7 +98,7 @@ fn memory_of_a_burst_is_given_back_whatever_else_is_held_and_flows() {
         assert!(most > before + BURST as u64 * 750, "{most} KiB are held, {before} KiB before");
         drop(staller);
         let lowest = eventually("the memory is given back", || {
-            std::thread::sleep(Duration::from_millis(500));
+            thread::sleep(Duration::from_millis(500));
             post(OWN_TOPIC, 1);
             Some(resident()).filter(|resident| *resident <= before + REMAINING_KIB)
         });

@@ -58,7 +58,7 @@ fn a_refused_client_may_send_for_longer_than_a_silent_one_is_waited_for() {
     client.send(gateway.request(" ".repeat(30)).target("/api/message").head());
     for _ in 0..30 {
         assert!(client.try_send(" "), "a reset, which may destroy the answer");
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
     }
     client.expect_last(401);
 }

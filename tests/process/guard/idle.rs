@@ -23,10 +23,10 @@ fn coming_back(endpoint: &str) -> [Task<()>; 8] {
             while !is_over(over) {
                 if let Ok(mut peer) = RawPeer::try_connect(&endpoint) {
                     while !is_over(over) && !peer.is_ended() {
-                        std::thread::sleep(COME_BACK_PAUSE);
+                        thread::sleep(COME_BACK_PAUSE);
                     }
                 }
-                std::thread::sleep(COME_BACK_PAUSE);
+                thread::sleep(COME_BACK_PAUSE);
             }
         })
     })

@@ -25,7 +25,7 @@ fn assert_arrive_at_pace<const N: usize>(rig: &Rig, payload_bytes: usize, bytes_
         for ((peer, sent), message) in publishers.iter_mut().zip(&mut sent).zip(&messages) {
             *sent += peer.send_some(&message[*sent..due.clamp(*sent, message.len())]);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     let mut arrived = [(); N].map(|()| number(rig.subscriber.next().payload.as_bytes()));
     arrived.sort_unstable();

@@ -90,7 +90,7 @@ fn a_full_queue_of_posts_holds_no_publisher_up() {
     wait_until("the queue is full", || {
         let are_accepted = poster.post_together(MORE_THAN_FIT);
         // What the kernel still takes makes room again.
-        std::thread::sleep(SEND_TIMEOUT);
+        thread::sleep(SEND_TIMEOUT);
         !are_accepted && rig.gateway.stats()["queue_depth"] == 16
     });
     let mut publisher = rig.publisher();
@@ -148,7 +148,7 @@ fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     let publishers = floods.map(|flood| flood.task.finish());
     rig.gateway.signal(Signal::TERM);
     // That is longer than publishers that go on are read at the stop.
-    std::thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_secs(1));
     drop(staller);
 
     let wire_bytes =
@@ -229,7 +229,7 @@ fn assert_ponged<T>(rig: &Rig, wait: impl FnOnce(&mut [RawPeer; 2]) -> T) {
     let pinging = &mut publishers[0];
     let first = Instant::now();
     pinging.round_trip();
-    std::thread::sleep(INTERVAL);
+    thread::sleep(INTERVAL);
     let second = Instant::now();
     pinging.round_trip();
     let (longest, lateness) = (first.elapsed(), Lateness::watch());
@@ -294,13 +294,13 @@ fn what_publishers_of_libzmq_with_heartbeats_send_to_a_full_hub_arrives_over_the
         (publisher, monitor, topic)
     });
     // The hub must have read a PING of each.
-    std::thread::sleep(10 * HEARTBEAT_INTERVAL);
+    thread::sleep(10 * HEARTBEAT_INTERVAL);
     for number in 0..MESSAGES {
         let payload = payload(number, &padding);
         publishers.iter().for_each(|(it, _, topic)| it.send_multipart([*topic, payload.as_bytes()], 0).unwrap());
     }
     // More than two times as long as a publisher waits for an answer.
-    std::thread::sleep(2 * HEARTBEAT_TIMEOUT + Duration::from_secs(1));
+    thread::sleep(2 * HEARTBEAT_TIMEOUT + Duration::from_secs(1));
     let mut next = publishers.each_ref().map(|(_, _, topic)| (topic.to_vec(), 0));
     while next.iter().any(|(_, next)| *next < MESSAGES) {
         let [topic, payload] = reader.receive_message();

@@ -38,7 +38,7 @@ fn silent_connections_lock_nobody_out() {
         let mut rig = Rig::open(side, Transport::Tcp);
         let (is_over, reopened) = (AtomicBool::new(false), AtomicUsize::new(0));
         let endpoints = rig.endpoints();
-        let came_in = std::thread::scope(|threads| {
+        let came_in = thread::scope(|threads| {
             for endpoint in &endpoints {
                 threads.spawn(|| {
                     let mut silent: Vec<_> = (0..SILENT).map(|_| RawPeer::connect(endpoint)).collect();
@@ -47,7 +47,7 @@ fn silent_connections_lock_nobody_out() {
                             *ended = RawPeer::connect(endpoint);
                             reopened.fetch_add(1, Ordering::Relaxed);
                         }
-                        std::thread::sleep(Duration::from_millis(1));
+                        thread::sleep(Duration::from_millis(1));
                     }
                 });
             }

@@ -36,7 +36,7 @@ fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
                 if most_bytes > 0 {
                     bytes.extend(late.read_some(most_bytes));
                 }
-                std::thread::sleep(Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(100));
             }
             bytes.extend(late.read_to_end());
             whole_messages(&bytes)
@@ -89,7 +89,7 @@ fn a_subscriber_with_a_small_window_stays() {
         let started = Instant::now();
         for number in 0..MESSAGES {
             let due = number * Duration::from_millis(1_000 / 15);
-            std::thread::sleep(due.saturating_sub(started.elapsed()));
+            thread::sleep(due.saturating_sub(started.elapsed()));
             assert!(poster.post(), "message {number} is refused");
         }
         assert!(started.elapsed() > 3 * STALL_TIMEOUT);
@@ -131,7 +131,7 @@ fn a_slow_subscriber_holds_nobody_up() {
 /// Stops the gateway for a while. Nothing in it can run meanwhile.
 fn pause(rig: &Rig, time: Duration) {
     rig.gateway.signal(Signal::STOP);
-    std::thread::sleep(time);
+    thread::sleep(time);
     rig.gateway.signal(Signal::CONT);
 }
 
@@ -173,7 +173,7 @@ fn many_short_pauses_count_for_nobody() {
     assert_count_for_nobody(Side::Bind, STALL_TIMEOUT_OF_PAUSED, |rig, slow| {
         for _ in 0..PAUSES {
             pause(rig, 2 * STALL_TIMEOUT_OF_PAUSED / PAUSES);
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         SlowReader::start(slow, Duration::ZERO)
     });

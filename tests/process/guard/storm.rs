@@ -1,8 +1,8 @@
 //! Random and mutated connections, a great many of them.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
-use socket2::{Domain, Type};
+use socket2::Domain;
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn every_port_of_the_bus_stands_a_storm() {
             println!("{what}: {connections} connections, {SEED}={seed}");
             let target: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
             let (made, since) = (AtomicU64::new(0), Instant::now());
-            std::thread::scope(|clients| {
+            thread::scope(|clients| {
                 for client in 0..CLIENTS {
                     let made = &made;
                     clients.spawn(move || {

@@ -175,7 +175,7 @@ fn a_page_in_chromium_reaches_nobody() {
     );
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let served = std::thread::spawn(move || {
+    let served = thread::spawn(move || {
         for stream in listener.incoming() {
             let stream: TcpStream = stream.unwrap();
             let mut request = String::new();

@@ -58,7 +58,7 @@ impl Poster {
     pub(crate) fn post_until(mut self, over: &AtomicBool) -> Self {
         while !is_over(over) {
             if !self.post_together(8) {
-                std::thread::sleep(Duration::from_millis(2));
+                thread::sleep(Duration::from_millis(2));
             }
         }
         self
@@ -83,7 +83,7 @@ impl SlowReader {
                 }
                 numbers.push(number(&peer.receive_message()[1]));
                 count.store(numbers.len(), Ordering::Relaxed);
-                std::thread::sleep(pause);
+                thread::sleep(pause);
             }
             (peer, numbers)
         });

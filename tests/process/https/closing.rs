@@ -1,7 +1,5 @@
 //! How either side ends a connection: with close_notify (RFC 8446 §6.1), or without.
 
-use rustls::ALL_VERSIONS;
-
 use super::*;
 
 /// `statuses::recorded` shows that one follows an answer that closes, and `https::drain` that a stop sends it.

@@ -1,8 +1,6 @@
 //! Certificates and keys of the options `--tls-cert` and `--tls-key`, also when they change while the gateway serves.
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustls::HandshakeKind;
-use time::OffsetDateTime;
 
 use super::*;
 

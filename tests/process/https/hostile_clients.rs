@@ -1,8 +1,5 @@
 //! Clients that do not speak TLS, stall, send slowly, or disconnect in the middle.
 
-use rustls::version::TLS12;
-use socket2::SockRef;
-
 use super::*;
 
 /// A deadline in seconds. A handshake is done before, also on a busy machine.
@@ -83,15 +80,15 @@ fn a_client_has_the_whole_head_timeout_in_each_stage() {
     const PAUSE: Duration = Duration::from_secs(3);
     let rig = Rig::with(["--head-timeout", "8"]);
     let mut slow = rig.begin();
-    std::thread::sleep(PAUSE);
+    thread::sleep(PAUSE);
     slow.send_handshake();
-    std::thread::sleep(PAUSE);
+    thread::sleep(PAUSE);
     slow.finish_handshake().unwrap();
     let mut client = Client::over(slow);
     let request = rig.request(FINE).bytes();
     let (begun, rest) = request.split_at(20);
     for part in [begun, rest] {
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
         client.send(part);
     }
     client.response().assert_accepted();

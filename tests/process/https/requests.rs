@@ -1,8 +1,7 @@
 //! Requests at various splits into records and segments, and sessions that are resumed.
 
-use rustls::HandshakeKind;
 use rustls::client::Resumption;
-use rustls::version::{TLS12, TLS13};
+use rustls::version::TLS13;
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! A gateway in https with the subscriber that it publishes to, and clients on rustls that trust it. They distinguish a
 //! close_notify from an end of the socket without one.
 
+use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
+use rustls::{StreamOwned, SupportedProtocolVersion};
 
 use super::*;
 use crate::support::tls::{records, trusting};

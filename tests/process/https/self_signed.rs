@@ -1,7 +1,6 @@
 //! The self-signed pair beside the settings: made, renewed, not to be renewed, and behind a lock of another process.
 
 use rustix::process::geteuid;
-use time::OffsetDateTime;
 
 use super::*;
 

@@ -126,7 +126,7 @@ fn what_comes_around_the_cut_off_is_published_only_if_it_is_answered() {
     gateway.wait_event("not-ready");
     gateway.signal(Signal::STOP);
     clients.iter_mut().for_each(|client| client.send(rest));
-    std::thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(2));
     gateway.signal(Signal::CONT);
     // Who was not read before the cut-off gets no answer.
     let answers = clients.into_iter().filter_map(|mut client| client.try_response().ok());

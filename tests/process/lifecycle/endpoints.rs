@@ -1,7 +1,7 @@
 //! The socket files of `--listen unix:` and of `ipc://` endpoints: the gateway takes nothing away from anybody, leaves
 //! nothing behind, and only its user can connect. The unit tests of `sys::unix_listener` have the other cases.
 
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 
 use super::*;

@@ -10,7 +10,7 @@ fn stats_are_printed_at_the_interval_of_the_option_and_after_a_pause_none_for_th
     let mut gateway = Gateway::serve().arguments(["--stats", "1"]).start();
     gateway.wait_event("stats");
     gateway.signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(4));
+    thread::sleep(Duration::from_secs(4));
     gateway.signal(Signal::CONT);
     let uptimes = [(); 4].map(|()| gateway.wait_event("stats")["uptime_s"].as_u64().unwrap());
     assert!(uptimes[3] >= uptimes[0] + 2, "{uptimes:?}");

@@ -1,7 +1,5 @@
 //! The lines in flight, before a server that answers as the test wants.
 
-use std::ops::Range;
-
 use super::*;
 
 struct Server {
@@ -210,7 +208,7 @@ fn every_wait_ends() {
         while send.is_running() && Instant::now() < deadline {
             // The connection may end meanwhile.
             let _ = connection.0.get_mut().write_all(dripped);
-            std::thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
         let Transcript { stderr, .. } = send.finish(1);
         assert!(stderr.contains("line 1 is in doubt") && stderr.contains("in time"), "{case}: {stderr}");
@@ -275,7 +273,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
     let mut send = Process::spawn(send_with(&settings).args(["--url", &url]).stdin(reader));
     let is_over = AtomicBool::new(false);
     let mut published = Vec::new();
-    let sent = std::thread::scope(|scope| {
+    let sent = thread::scope(|scope| {
         let stream = scope.spawn(|| {
             let mut sent = 0;
             while !is_over.load(Ordering::Relaxed) {

@@ -160,7 +160,7 @@ fn a_terminal_sees_the_progress_and_the_summary() {
         writer.write_all(b"a\t{}\n").unwrap();
         fixture.subscriber.next();
         // The progress is shown with an answer, 200 ms after the start at the earliest.
-        std::thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
     }
     drop(writer);
     send.finish(0);
@@ -181,7 +181,7 @@ fn a_terminal_sees_which_share_of_a_file_is_done() {
     for number in 1..=5 {
         assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
     }
-    std::thread::sleep(Duration::from_millis(500));
+    thread::sleep(Duration::from_millis(500));
     send.signal(Signal::INT);
     send.finish(1);
     let screen = terminal.read_to_end();

@@ -40,7 +40,7 @@ fn every_answer_has_a_date_and_wrong_tokens_are_logged_once_a_minute() {
     let wrong = fixture.request(FINE).target("/api/message?token=s3cr3t-guess");
     // The counters are looked at once a second, so it takes longer to see that there is no second line.
     for _ in 0..10 {
-        std::thread::sleep(Duration::from_millis(150));
+        thread::sleep(Duration::from_millis(150));
         assert_eq!(fixture.client().exchange(&wrong).status, 401);
         fixture.gateway.wait_log("answered 401");
     }

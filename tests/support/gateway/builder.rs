@@ -1,7 +1,5 @@
 //! What `adapter-gateway serve` is started with.
 
-use std::os::fd::AsFd;
-
 use io_uring::{IoUring, cqueue, squeue};
 
 use crate::support::*;
@@ -254,5 +252,5 @@ fn probe_io_uring() -> io::Result<()> {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
         ring.setup_single_issuer().setup_coop_taskrun().build(256)?.submit().map(drop)
     };
-    std::thread::spawn(probe).join().unwrap()
+    thread::spawn(probe).join().unwrap()
 }

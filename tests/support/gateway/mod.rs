@@ -2,8 +2,8 @@
 
 mod builder;
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::ops::{Deref, DerefMut};
+use std::net::IpAddr;
+use std::ops::DerefMut;
 
 pub(crate) use self::builder::*;
 use crate::support::*;
@@ -243,7 +243,7 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         let output = self.end();
         // A second panic would abort the run and hide the first.
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             assert_output(&output);
         }
     }
