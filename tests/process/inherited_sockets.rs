@@ -235,7 +235,7 @@ fn twenty_replacements_under_load_fail_no_request() {
         let connecting = Arc::clone(&shared);
         let load = Load::by(move || Ok(connecting.connect()), gateway.target(), shape);
         for _ in 0..20 {
-            load.wait_for_many(200, "200s", Instant::now(), accepted);
+            load.wait_for(200, "200s", Instant::now(), accepted);
             let next = start(&shared, &bus);
             gateway.signal(Signal::TERM);
             std::mem::replace(&mut gateway, next).expect_stopped();

@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 /// The characters that are shown of each side.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// Elements that are compared with others.
+/// Several of these.
 pub(crate) trait All<T>: IntoIterator<Item = T> {}
 impl<T, I: IntoIterator<Item = T>> All<T> for I {}
 

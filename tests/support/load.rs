@@ -68,7 +68,7 @@ impl Load {
     }
 
     /// Waits for `count` answers later than `since` that `wanted` accepts, and returns the time of the first.
-    pub(crate) fn wait_for_many(
+    pub(crate) fn wait_for(
         &self,
         count: usize,
         what: &str,
@@ -256,7 +256,7 @@ pub(crate) fn assert_nothing_is_lost_by_a_stop(
     some: usize,
     ask: impl FnOnce(&mut Gateway),
 ) {
-    load.wait_for_many(some, "200s", Instant::now(), accepted);
+    load.wait_for(some, "200s", Instant::now(), accepted);
     ask(gateway);
     let published = gateway.expect_stopped();
     let answers = load.finish();

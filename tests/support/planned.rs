@@ -125,17 +125,13 @@ impl Author<'_> {
         };
         let (number, (token, text)) = ((self.next_number)(), &self.token);
         let payload = payload(self.client, number, filler);
-        let body = match kind {
-            Kind::Head | Kind::Options => String::new(),
-            _ => body(&payload),
+        let (method, body) = match kind {
+            Kind::Head => ("HEAD", String::new()),
+            Kind::Options => ("OPTIONS", String::new()),
+            Kind::Message(_) | Kind::MalformedChunk => ("POST", body(&payload)),
         };
-        let request = Request::post(&format!("/api/message?token={text}"), body);
+        let request = Request::post(&format!("/api/message?token={text}"), body).method(method);
         let mut request = fault.put_into(request, self.max_body_bytes);
-        request = match kind {
-            Kind::Head => request.method("HEAD"),
-            Kind::Options => request.method("OPTIONS"),
-            Kind::Message(_) | Kind::MalformedChunk => request,
-        };
         let body_bytes = request.body().len();
         let expects_continue = fault != Fault::Expectation && body_bytes > 0 && random.permille(60);
         let is_last = !is_one_of_many && random.permille(60);

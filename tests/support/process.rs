@@ -19,36 +19,35 @@ pub(crate) struct Transcript {
 /// Claims of what a text has. A failure shows the text.
 pub(crate) trait Claims: AsRef<str> + Sized {
     #[track_caller]
-    fn has(self, part: impl AsRef<str>) -> Self {
+    fn claim(self, claim: &str, part: impl AsRef<str>, holds: impl FnOnce(&str, &str) -> bool) -> Self {
         let (text, part) = (self.as_ref(), part.as_ref());
-        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        assert!(holds(text, part), "{claim} {part:?}:\n{text}");
         self
     }
 
     #[track_caller]
-    fn has_times(self, count: usize, part: impl AsRef<str>) -> Self {
-        let (text, part) = (self.as_ref(), part.as_ref());
-        assert_eq!(text.matches(part).count(), count, "{part:?} in:\n{text}");
-        self
+    fn has(self, part: impl AsRef<str>) -> Self {
+        self.claim("it lacks", part, |text, part| text.contains(part))
     }
 
     #[track_caller]
     fn lacks(self, part: impl AsRef<str>) -> Self {
-        self.has_times(0, part)
+        self.claim("it has", part, |text, part| !text.contains(part))
     }
 
     #[track_caller]
-    fn begins(self, begin: impl AsRef<str>) -> Self {
-        let (text, begin) = (self.as_ref(), begin.as_ref());
-        assert!(text.starts_with(begin), "{begin:?} is not the beginning of:\n{text}");
-        self
+    fn has_times(self, count: usize, part: impl AsRef<str>) -> Self {
+        self.claim(&format!("it has not {count} times"), part, |text, part| text.matches(part).count() == count)
     }
 
     #[track_caller]
-    fn ends(self, end: impl AsRef<str>) -> Self {
-        let (text, end) = (self.as_ref(), end.as_ref());
-        assert!(text.ends_with(end), "{end:?} is not the end of:\n{text}");
-        self
+    fn begins(self, part: impl AsRef<str>) -> Self {
+        self.claim("it does not begin with", part, |text, part| text.starts_with(part))
+    }
+
+    #[track_caller]
+    fn ends(self, part: impl AsRef<str>) -> Self {
+        self.claim("it does not end with", part, |text, part| text.ends_with(part))
     }
 }
 

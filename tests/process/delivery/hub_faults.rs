@@ -55,7 +55,7 @@ type UnderLoad = (Deployment, Lateness, Load);
 
 fn under_load(deployment: Deployment, padding: usize, accepted_before: usize) -> UnderLoad {
     let (lateness, load) = (Lateness::watch(), Load::on(&deployment.gateway, CLIENTS, padding));
-    load.wait_for_many(accepted_before, "200s", Instant::now(), accepted);
+    load.wait_for(accepted_before, "200s", Instant::now(), accepted);
     (deployment, lateness, load)
 }
 
@@ -67,7 +67,7 @@ fn recovered(
     refused_as: &[&str],
 ) -> (Vec<Posted>, DeliveryReport, Duration) {
     let back = deployment.restart_hub();
-    let served = load.wait_for_many(SOME, "200s", back, accepted).saturating_duration_since(back);
+    let served = load.wait_for(SOME, "200s", back, accepted).saturating_duration_since(back);
     let answers = load.finish();
     let report = DeliveryReport::of(&answers, &take_all(&deployment.gateway, &deployment.subscriber));
     println!("hub {what}: {report}, serves again {served:?} after the hub");
@@ -110,7 +110,7 @@ fn a_hub_that_is_killed_restarted_or_replaced_under_load_loses_a_bounded_number_
             hub.finish(0);
         }
         drop(hub);
-        let noticed = load.wait_for_many(1, "503", ended, refused_as("bus-not-connected"));
+        let noticed = load.wait_for(1, "503", ended, refused_as("bus-not-connected"));
         if fault == Fault::Replaced {
             replace_hub(&deployment.endpoints[0]);
             deployment.gateway.wait_log(&format!("are lost: {PIPE_MESSAGES} at most"));
@@ -137,19 +137,19 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     let (mut deployment, lateness, load) = under_load(Deployment::with(["--queue", "500"]), PADDING, 100);
     deployment.hub().signal(Signal::STOP);
     let stopped = Instant::now();
-    load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
+    load.wait_for(SOME, "503", stopped, refused_as("subscriber-stalled"));
     let hub: SocketAddr = deployment.endpoints[0].strip_prefix("tcp://").unwrap().parse().unwrap();
     let of_hub = |socket: &TcpSocket| !socket.listens && [socket.local, socket.peer].contains(&hub);
     let mut last = None;
     // If they do not change, libzmq has written all that the kernel takes.
     let in_the_kernel = eventually("the bytes in the kernel do not change", || {
-        load.wait_for_many(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
+        load.wait_for(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
         let bytes: usize = tcp_sockets().into_iter().filter(of_hub).map(|socket| socket.buffered_bytes).sum();
         (last.replace(bytes) == Some(bytes)).then_some(bytes)
     });
     let killed = Instant::now();
     drop(deployment.hub.take());
-    load.wait_for_many(1, "503", killed, refused_as("bus-not-connected"));
+    load.wait_for(1, "503", killed, refused_as("bus-not-connected"));
     let refusals = ["bus-not-connected", "subscriber-stalled", "queue-full"];
     let what = format!("killed with {in_the_kernel} bytes in the kernel");
     let (answers, report, _) = recovered((deployment, lateness, load), &what, &refusals);
@@ -200,17 +200,17 @@ fn a_failure_of_one_hub_loses_nothing_for_the_other() {
     let mut gateway = Gateway::serve().connect(&failing[0]).connect(&staying[0]).start_connected();
     gateway.wait_connected();
     let (lateness, load) = (Lateness::watch(), Load::on(&gateway, CLIENTS, 200));
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    load.wait_for(SOME, "200s", Instant::now(), accepted);
     let killed = Instant::now();
     drop(failing_hub);
     gateway.wait_state("bus", "disconnected");
     let gone = Instant::now();
-    load.wait_for_many(SOME, "200s", gone, accepted);
+    load.wait_for(SOME, "200s", gone, accepted);
     let hub = start_hub(&["env"], &failing);
     wait_open(&hub);
     assert_eq!(gateway.wait_connected()["endpoint"], failing[0]);
     let connected = Instant::now();
-    load.wait_for_many(SOME, "200s", connected, accepted);
+    load.wait_for(SOME, "200s", connected, accepted);
     let answers = load.finish();
     let last = post_last(&gateway);
     let stayed = DeliveryReport::of(&answers, &take_until(|| staying_subscriber.next(), &last));

@@ -11,13 +11,13 @@ fn assert_nothing_is_lost(
     next: impl FnMut() -> Message,
     [interrupt, resume]: [&dyn Fn(); 2],
 ) -> Duration {
-    load.wait_for_many(some, "200s", Instant::now(), accepted);
+    load.wait_for(some, "200s", Instant::now(), accepted);
     let interrupted = Instant::now();
     interrupt();
-    let full = load.wait_for_many(some, "503", Instant::now(), refused_as("subscriber-stalled"));
+    let full = load.wait_for(some, "503", Instant::now(), refused_as("subscriber-stalled"));
     let resumed = Instant::now();
     resume();
-    let served = load.wait_for_many(some, "200s", resumed, accepted).saturating_duration_since(resumed);
+    let served = load.wait_for(some, "200s", resumed, accepted).saturating_duration_since(resumed);
     let answers = load.finish();
     let report = DeliveryReport::of(&answers, &take_until(next, &post_last(gateway)));
     println!("{what}: {report}, 503 after {:?}, serves again after {served:?}", full - interrupted);
@@ -52,7 +52,7 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
     };
 
     let load = Load::on(&gateway, 2, MESSAGE_BYTES);
-    load.wait_for_many(200, "200s", Instant::now(), accepted);
+    load.wait_for(200, "200s", Instant::now(), accepted);
     let before = resident_kib(gateway.id());
     let stop = || subscriber.signal(Signal::STOP);
     let resume = || {

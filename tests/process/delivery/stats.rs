@@ -107,7 +107,7 @@ fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
         let before = deployment.gateway.stats();
         deployment.hub().signal(Signal::STOP);
         let load = Load::on(&deployment.gateway, 2, 4_000);
-        load.wait_for_many(20, "503", Instant::now(), refused_as("subscriber-stalled"));
+        load.wait_for(20, "503", Instant::now(), refused_as("subscriber-stalled"));
         let answers = load.finish();
         let stats = deployment.gateway.stats();
         let since = |name: &str| stats[name].as_u64().unwrap() - before[name].as_u64().unwrap();

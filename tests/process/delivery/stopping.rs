@@ -48,7 +48,7 @@ fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
     let deployment = Deployment::with(arguments);
     deployment.hub().signal(Signal::STOP);
     let load = Load::on(&deployment.gateway, 2, 16_000);
-    load.wait_for_many(100, "503", Instant::now(), refused_as("subscriber-stalled"));
+    load.wait_for(100, "503", Instant::now(), refused_as("subscriber-stalled"));
     (deployment, load.finish())
 }
 
@@ -181,12 +181,12 @@ fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
     let mut gateway = start();
     let load = Load::on(&gateway, 3, 200);
     for _ in 0..10 {
-        load.wait_for_many(SOME / 10, "200s", Instant::now(), accepted);
+        load.wait_for(SOME / 10, "200s", Instant::now(), accepted);
         gateway.signal(Signal::KILL);
         gateway.end();
         gateway = start();
     }
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    load.wait_for(SOME, "200s", Instant::now(), accepted);
     let report = DeliveryReport::of(&load.finish(), &take_all(&gateway, &subscriber));
     println!("gateways killed: {report}");
     // Messages in the queue, in the pipe and on the way to the hub are lost. None arrived twice or out of order.

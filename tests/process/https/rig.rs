@@ -99,10 +99,7 @@ impl Connector {
         Self::new(certificates(path), &[version])
     }
 
-    fn new(
-        certificates: impl IntoIterator<Item = CertificateDer<'static>>,
-        versions: &[&'static SupportedProtocolVersion],
-    ) -> Self {
+    fn new(certificates: impl All<CertificateDer<'static>>, versions: &[&'static SupportedProtocolVersion]) -> Self {
         Self(Arc::new(trusting(certificates, versions))).with(|config| config.alpn_protocols = vec![b"http/1.1".into()])
     }
 
