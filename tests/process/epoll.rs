@@ -35,8 +35,6 @@ groups! {
     unix_sockets: "unix_sockets::", "The sockets have another family.";
     inherited_sockets: "inherited_sockets::", "Other processes accept on the same sockets, and one of them stops.";
     tls_requests: "https::requests::", "A record comes in many reads.";
-    tls_failed_handshakes: "https::failed_handshakes::", "Each end of a connection is told from the others.";
-    tls_closing: "https::closing::", "What is left to send is sent before the end.";
-    tls_hostile_clients: "https::hostile_clients::", "Clients and deadlines end connections at every step.";
-    tls_drain: "https::drain::", "A stop wakes each connection.";
+    tls_closing: "https::closing::", "What is left to send is sent before the end, and a stop wakes each connection.";
+    tls_hostile_clients: "https::hostile_clients::", "Clients and deadlines end connections at every step, and each end is told.";
 }

@@ -1,8 +1,7 @@
 //! The end of the gateway, in each way there is, with a hub that is another process.
 
 use super::*;
-use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::guard::traffic::{Poster, assert_received, payload};
+use crate::guard::rig::{OWN_TOPIC, Poster, Rig, Side, Transport, assert_received, payload};
 
 const SOME: usize = 2_000;
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.

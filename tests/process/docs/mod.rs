@@ -13,7 +13,6 @@ mod links;
 mod lists;
 mod man_page;
 mod messages;
-mod names;
 mod troubleshooting;
 
 use self::document::*;

@@ -1,8 +1,7 @@
 //! Memory is given back after messages waited for a subscriber, or connections held parts of requests.
 
 use super::*;
-use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport};
-use crate::guard::traffic::{random_subscriptions, subscribed, with_subscriptions};
+use crate::guard::rig::{OWN_TOPIC, Rig, Side, Transport, random_subscriptions, subscribed, with_subscriptions};
 
 /// Messages that wait: their number, and the bytes of each payload.
 const LARGE: (usize, usize) = (200, 1 << 20);

@@ -11,11 +11,9 @@ mod siege;
 mod slow;
 mod storm;
 mod strangers;
-pub(crate) mod traffic;
 mod turnover;
 
 use self::rig::*;
-use self::traffic::*;
 use crate::delivery::stopping::stop_within;
 use crate::endurance::{assert_idle, take_all_descriptors};
 use crate::support::*;

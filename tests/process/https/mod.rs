@@ -1,8 +1,6 @@
 //! https as clients use it: the binary itself, clients of rustls over sockets, and a subscriber of libzmq.
 
 mod closing;
-mod drain;
-mod failed_handshakes;
 mod given_files;
 mod hostile_clients;
 mod requests;
