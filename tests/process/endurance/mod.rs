@@ -3,7 +3,6 @@
 mod abandoned_connections;
 mod connection_limit;
 mod heavy_clients;
-mod pauses;
 mod returned_memory;
 mod slow_clients;
 

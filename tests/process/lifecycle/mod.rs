@@ -2,7 +2,6 @@
 
 mod drain;
 mod endpoints;
-mod failures;
 pub(crate) mod running;
 mod streams;
 mod watching;
