@@ -152,8 +152,7 @@ impl AdapterFixture {
         self.adapter.state.clone()
     }
 
-    /// Posts the messages of a group in this vocabulary. Fails unless each of them changes what it has to, and nothing
-    /// else: nothing at all if the adapter does not know these messages.
+    /// Posts a group in this vocabulary. Each message changes what it has to, and nothing if it is not known.
     fn drive(&mut self, is_newer: bool, group: &str, are_known: bool) {
         let mut expected = self.settled();
         for transition in Transition::all(group) {

@@ -290,8 +290,7 @@ fn a_file_system_that_is_mounted_over_the_folder_counts_and_what_is_in_it() {
     wait_until("the first file", || gateway.client().status_with(&token("of-the-test")) == 200);
 }
 
-/// Each wake-up takes power. Nothing is due but the look at the settings every five seconds, and at the certificate
-/// once a minute, whatever other programs do in the folder of the settings.
+/// Nothing is due but the looks at the settings every five seconds, and at the certificate once a minute.
 #[test]
 fn a_gateway_that_idles_beside_busy_programs_wakes_for_its_looks_alone() {
     side_by_side([(false, false), (false, true), (true, true)], |(is_https, serves)| {

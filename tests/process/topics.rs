@@ -31,8 +31,7 @@ fn a_payload_of_each_topic_is_published_byte_for_byte_and_one_with_a_fault_is_re
     fixture.assert_nothing_more_published();
 }
 
-/// The rows are: the value of `--check`, how often an unknown topic is logged, and the statuses of a message of an
-/// unknown topic and of one that breaks the schema of its topic.
+/// The rows: the check, how often a topic is logged, and the statuses of an unknown topic and of a broken schema.
 #[test]
 fn the_check_decides_what_is_refused_and_unknown_topics_are_counted_and_logged_once_with_the_nearest() {
     let line = r#"the topic "core/ext/operate" is not known; the nearest known topic is "core/exts/operate""#;

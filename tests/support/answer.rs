@@ -23,8 +23,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer that `wire` begins with, and its length, or `None` if more bytes are needed. An answer to
-    /// HEAD has no content, whatever length it states.
+    /// Returns the answer that `wire` begins with, and its length; `None` if more is needed. HEAD gets no content.
     pub(crate) fn take(wire: &[u8], has_content: bool) -> Result<Option<(Self, usize)>, String> {
         let Some(head_bytes) = wire.windows(4).position(|four| four == b"\r\n\r\n") else {
             let is_too_long = wire.len() > HEAD_BYTES;
@@ -133,8 +132,7 @@ impl Answer {
         demand(problem["pointer"].is_string() == (self.status == 422), "a pointer without a 422, or the reverse")
     }
 
-    /// Returns a line with what the answer says, and a line for each unusual field, as in `tests/data`. `published`
-    /// returns the message that a 200 stands for.
+    /// Returns the answer in lines, as in `tests/data`. `published` returns the message that a 200 stands for.
     pub(crate) fn told(&self, published: impl FnOnce() -> String) -> String {
         let connection = if self.closes() { "close" } else { "keep" };
         let problem = self.document().map(|problem| {

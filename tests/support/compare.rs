@@ -30,8 +30,7 @@ pub(crate) fn assert_same_set<T: Ord + Debug>(what: impl Display, actual: impl A
     }
 }
 
-/// Fails unless both have the same elements in the same order. Names those that are missing and those that are too
-/// much, otherwise the first one that stands elsewhere.
+/// Fails unless both have the same elements in the same order. Names those, otherwise the first that stands elsewhere.
 #[track_caller]
 pub(crate) fn assert_same_order<T: Ord + Debug>(what: impl Display, actual: impl All<T>, expected: impl All<T>) {
     let (actual, expected): (Vec<T>, Vec<T>) = (actual.into_iter().collect(), expected.into_iter().collect());

@@ -1,5 +1,4 @@
-//! A folder with one file, on a file system of this test (FUSE), which answers or does not, as the test wants it. The
-//! kernel learns of no change, as on a network file system.
+//! A folder with one file on a file system of this test (FUSE), which answers or does not, and tells of no change.
 
 use std::sync::Condvar;
 

@@ -140,9 +140,9 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Fails unless the gateway has half-closed the connection: it must still read the bytes that this client has not
-    /// sent yet, and drop them. If it has closed the connection instead, it answers the first of these bytes with a
-    /// reset, because of which the client may lose its answer, and a later write fails.
+    /// Fails unless the gateway has half-closed the connection, and still reads and drops what was not sent yet. If it
+    /// has closed, the first of these bytes brings a reset, by which the client may lose its answer, and a later write
+    /// fails.
     pub(crate) fn expect_half_close(&mut self, unsent: &[u8]) {
         self.expect_close();
         for part in unsent.chunks(unsent.len().div_ceil(4)) {

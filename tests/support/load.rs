@@ -1,5 +1,4 @@
-//! Clients that post numbered messages and record every answer, and the answers compared with the messages that
-//! arrived.
+//! Clients that post numbered messages, and their answers compared with the messages that arrived.
 
 use std::fmt;
 
@@ -246,9 +245,8 @@ pub(crate) fn take_until(next: impl FnMut() -> Message, last: &Message) -> Vec<M
     std::iter::repeat_with(next).take_while(|message| message != last).collect()
 }
 
-/// Asks for the stop under this load, once so many messages are accepted. Fails unless each message that was answered
-/// with 200 is on the bus after the stop, in the order of its client, each other request ended with its connection, and
-/// the gateway counted what it published.
+/// Asks for the stop once so many messages are accepted. Each with a 200 is on the bus afterwards, in the order of its
+/// client, each other request ended with its connection, and the gateway counted what it published.
 pub(crate) fn assert_nothing_is_lost_by_a_stop(
     gateway: &mut Gateway,
     bus: &Subscriber,

@@ -1,5 +1,4 @@
-//! What a client does with its connection: what it sends and when, how it reads, and how it ends. The clients of the
-//! simulated worlds follow such plans, and those of the soak.
+//! What a client of the simulated worlds and of the soak sends and when, how it reads, and how it ends.
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -38,8 +38,7 @@ pub(crate) struct Planned {
     pub(crate) payload: String,
 }
 
-/// What decides on a request beside its bytes: the token that is in force, if the API is on, and whether a hub is
-/// there.
+/// What decides on a request beside its bytes: the token in force, if the API is on, and whether a hub is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) token: Option<usize>,

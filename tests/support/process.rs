@@ -70,8 +70,7 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// Copies the binary for a user without permissions where it was built. A process of its own does so: a child of
-/// another test would inherit the open file, which nobody can run then.
+/// Copies the binary for a user without permissions there. A process of its own does so: nobody inherits the file.
 pub(crate) fn copy_binary(to: &Path) {
     assert!(Command::new("cp").arg(binary().get_program()).arg(to).status().unwrap().success());
 }

@@ -185,8 +185,7 @@ impl Fixture {
         Self { gateway, subscriber }
     }
 
-    /// Fails if the gateway has published a message that the test has not received. Messages keep their order, so a
-    /// marker that is posted now must be the next message.
+    /// Fails if the test has not received all messages. They keep their order, so this marker must be the next one.
     pub(crate) fn assert_nothing_more_published(&self) {
         let marker = Message::new("marker", "{}");
         self.post(marker.body()).assert_accepted();

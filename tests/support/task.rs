@@ -64,8 +64,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// How often a thread of what is measured may have to wait as long as the thread that measures.
 const WAITS: u32 = 20;
 
-/// A thread that sleeps again and again for a short time, and notes the longest time by which it woke up late. On a
-/// machine that is not busy, this is less than a millisecond.
+/// A thread that notes the longest time by which it woke up late: less than a millisecond, if nothing is busy.
 pub(crate) struct Lateness {
     longest_ns: Arc<AtomicU64>,
     _napping: Task<()>,

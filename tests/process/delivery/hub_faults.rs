@@ -59,8 +59,7 @@ fn under_load(deployment: Deployment, padding: usize, accepted_before: usize) ->
     (deployment, lateness, load)
 }
 
-/// Starts the hub again, and compares the answers with what has arrived when the gateway serves again, which must be
-/// soon. Other requests were refused for these reasons alone.
+/// Starts the hub again. The gateway must serve soon. Other requests were refused for these reasons alone.
 fn recovered(
     (mut deployment, lateness, load): UnderLoad,
     what: &str,

@@ -51,8 +51,7 @@ fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
     (deployment, load.finish())
 }
 
-/// Sends SIGTERM, and checks that the gateway ends soon and reports the messages that it could not deliver, with this
-/// cause and consistent counts. Returns how long it took.
+/// The gateway ends soon, and reports what it could not deliver, with this cause. Returns how long it took.
 fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted], cause: &str) -> Duration {
     let (took, written, last) = stop_within(&mut deployment.gateway, SOON);
     let undelivered = count(&last, "undelivered");

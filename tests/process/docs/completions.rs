@@ -1,7 +1,4 @@
-//! The completions for bash, zsh and fish: commands, options, values where they are words, files or directories, and
-//! the topics of `send`.
-//!
-//! The crate argh_complete completes neither words nor files as values.
+//! The completions for bash, zsh and fish. The crate argh_complete completes neither words nor files as values.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -136,8 +133,7 @@ fn fish_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Each script reads typed lines, and prints a line with what is offered for each: the data has what is typed, whose
-/// last word is the one to complete, and what is offered in the order of the alphabet.
+/// Each script prints what is offered for the last word of each typed line, in the order of the alphabet.
 #[test]
 fn every_shell_completes() {
     // fish completes the whole word.

@@ -1,6 +1,5 @@
-//! Links, and the names in tables, lead to what exists. The size of the first document, and the page for CI with the files
-//! that tell a forge what to run. The examples for pytest run in `tests/clients/adapter_client.py`, where the public
-//! client is installed.
+//! Links and names lead to what exists; the size of the first document; the page for CI and the files for forges. The
+//! examples for pytest run in `tests/clients/adapter_client.py`, where the public client is installed.
 
 use super::*;
 

@@ -11,9 +11,8 @@ use crate::support::*;
 /// The most clock ticks of 10 ms in two seconds, for stats and a timer. One that loops without waiting uses up to 200.
 const IDLE_TICKS: u64 = 10;
 
-/// Serves clients until no descriptor of the gateway is free. Returns them with the former limit, which is one of the
-/// numbers of descriptors. The first client stands for at least one request, also where no number below the highest is
-/// free.
+/// Serves clients until no descriptor is free. Returns them with the former limit, which is one of the numbers.
+/// The first client stands for at least one request, also where no number below the highest is free.
 pub(crate) fn take_all_descriptors(gateway: &Gateway) -> (Vec<Client>, u64) {
     let mut clients = vec![gateway.served_client()];
     let limit = highest_descriptor(gateway.id()) + 1;

@@ -1,5 +1,4 @@
-//! Clients that send or read one byte at a time, for which no timeout starts anew with a byte; and a process that is
-//! stopped and continued, as a debugger or a suspended machine does it.
+//! Clients that send or read byte by byte, and start no timeout anew; and a process that is stopped and continued.
 
 use super::*;
 
@@ -102,8 +101,7 @@ fn requests_that_came_while_the_process_was_stopped_are_answered_and_each_pause_
         assert!(is_accepted(client), "after {bytes} bytes");
     }
 
-    // A client that could send nothing during one pause and a part of a second can go on after another pause.
-    // On a machine that holds up the test, the client is late by itself: this is tried again.
+    // It can go on after another pause. On a machine that holds up the test, it is late by itself: this is tried again.
     wait_until("an answer", || {
         let lateness = Lateness::watch();
         let mut client = Client::connect(gateway.address());
@@ -145,8 +143,7 @@ fn stop_while_idle(gateway: &Gateway) {
     gateway.signal(Signal::STOP);
 }
 
-/// The gateway reads at most 80 KiB of a chunked body at a time, and a Unix socket takes some 200 KiB of what nobody
-/// reads: the rest of the large body comes once the gateway goes on.
+/// The gateway reads 80 KiB at a time, and the socket takes some 200 KiB: the rest comes once the gateway goes on.
 #[test]
 fn a_body_that_came_during_the_pause_counts_whole() {
     let (_directory, socket) = temporary_path("socket");

@@ -1,5 +1,4 @@
-//! Long messages of publishers, which wait for room in the order in which they were announced: who sends is never
-//! disconnected, and who does not send makes nobody wait for long.
+//! Long messages wait for room in their order: who sends is never disconnected, who does not holds nobody up.
 
 use super::*;
 

@@ -1,7 +1,6 @@
-//! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts, whoever of
-//! the publishers is still there: neither refuses the other, nothing is dropped, and the memory is given back.
-//! Publishers that are not read meanwhile, or wait for a reservation, lose no connection, and those that have ended
-//! hold no place.
+//! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts: neither
+//! refuses the other, nothing is dropped, and the memory is given back. Publishers that are not read lose no
+//! connection, and those that have ended hold no place.
 
 use super::*;
 
@@ -193,8 +192,7 @@ fn publishers_that_come_and_go_cost_a_bounded_amount() {
         rig.gateway.wait_count("subscriptions", others + 1);
         drop((staller, newcomer));
         rig.assert_served();
-        // A publisher that comes now is refused, or held back, until there is room. Several may be read, late on a busy
-        // machine, and nobody else receives what they send.
+        // One that comes now is refused, or held back, until there is room. Several may be read on a busy machine.
         let expected = Message::new("other", "{}");
         let (sent, other) = (message(&[b"other", b"{}"]), Subscriber::connected(&rig.subscribers, "other"));
         eventually("a publisher is read", || {

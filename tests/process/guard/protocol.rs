@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// A PING, or so many that their answers are more than may wait, and a subscription: all of them arrive within a
-/// message that is being written, and nothing else happens afterwards.
+/// PINGs, whose answers may be more than may wait, and a subscription arrive within a message that is being written.
 #[test]
 fn what_arrives_within_a_message_is_answered_at_its_end_while_nothing_else_happens() {
     const CONTEXT: [u8; 16] = [7; 16];

@@ -1,5 +1,4 @@
-//! Gateways with a port of each kind, what must be true of them whatever happened, and what the tests post and read:
-//! numbered messages over one connection.
+//! Gateways with a port of each kind, what must be true of them whatever happened, and what the tests post and read.
 
 use super::*;
 

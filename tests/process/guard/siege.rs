@@ -1,5 +1,4 @@
-//! Peers that leave, are silent, are too many, or subscribe to too much: others are served meanwhile, and
-//! subscriptions of any number and length cost a bounded amount of memory.
+//! Peers that leave, are silent, are too many, or subscribe to too much: others are served, and the cost is bounded.
 
 use super::*;
 

@@ -45,9 +45,8 @@ fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
     peers.chunks(peers.len().div_ceil(2)).map(come_and_go).collect()
 }
 
-/// Returns the longest time from a post to its receipt, in the median of the spans, and the most memory gained
-/// meanwhile, in KiB. Who is held up by peers is so in most spans; other programs of the machine take its processors in
-/// some.
+/// Returns the longest time from a post to its receipt, in the median of the spans, and the most memory gained, in KiB.
+/// Who is held up by peers is so in most spans; other programs take the processors in some.
 fn longest_wait(rig: &Rig) -> (Duration, u64) {
     let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 0);
     let (mut longest, mut most_kib) = ([Duration::ZERO; SPANS], 0);

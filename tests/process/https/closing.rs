@@ -1,5 +1,5 @@
-//! How either side ends a connection: with close_notify (RFC 8446 §6.1), or without; and the stop and the switch-off: each
-//! message that was answered with 200 is published, and nothing else waited for.
+//! How either side ends a connection: with close_notify (RFC 8446 §6.1), or without; and the stop and the switch-off:
+//! each message that was answered with 200 is published, and nothing else waited for.
 
 use super::*;
 

@@ -134,9 +134,8 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
     }
 }
 
-/// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off. They are not
-/// bytes of a head either: the gateway cannot answer, since no part of a request has arrived. A head in whole records
-/// that does not end is answered.
+/// A part of a record is no byte of a body, and puts no deadline off. It is none of a head either, so that the gateway
+/// cannot answer. A head in whole records that does not end is answered.
 #[test]
 fn a_record_that_does_not_end_is_answered_with_408_in_a_body_and_closed_in_a_head() {
     // It takes many times the deadline.

@@ -66,8 +66,7 @@ fn requests_and_handshakes_in_records_and_segments_of_any_length_and_in_one_writ
     client.exchange(&rig.request(FINE)).assert_accepted();
 }
 
-/// Nagle's algorithm holds the request of a client back until the last flight of its handshake is acknowledged, and the
-/// kernel delays that where nothing goes back.
+/// Nagle's algorithm holds a request back until the last flight is acknowledged, which the kernel delays.
 #[test]
 fn a_session_is_resumed_by_every_worker_and_the_last_flight_of_a_handshake_is_acknowledged_at_once() {
     let rig = Rig::with(["--workers", "2"]);

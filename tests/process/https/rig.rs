@@ -1,5 +1,4 @@
-//! A gateway in https with the subscriber that it publishes to, and clients on rustls that trust it. They distinguish a
-//! close_notify from an end of the socket without one.
+//! A gateway in https, its subscriber, and clients on rustls, which tell close_notify from an end without one.
 
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;

@@ -1,5 +1,6 @@
-//! The running gateway: the sockets that it listens on, `ready` and `not-ready`, for which a parent waits before it posts,
-//! what its parent can ask for, and what an idle gateway costs. A start that fails tells the parent and the user why.
+//! The running gateway: the sockets that it listens on, `ready` and `not-ready`, for which a parent waits before it
+//! posts, what its parent can ask for, and what an idle gateway costs. A start that fails tells the parent and the user
+//! why.
 
 use std::net::ToSocketAddrs;
 

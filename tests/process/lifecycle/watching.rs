@@ -1,5 +1,4 @@
-//! `--watch-stdin`: the gateway stops when stdin has ended, and not before. `--watch-parent`: it stops when the
-//! process that started it has ended, whoever still holds its pipes.
+//! `--watch-stdin`: stdin has ended. `--watch-parent`: the parent has ended, whoever still holds its pipes.
 
 use super::*;
 use crate::endurance::assert_idle;

@@ -23,8 +23,7 @@ impl Server {
         command
     }
 
-    /// Runs `send` with so many lines and these options. In each step of a connection, the lines with these numbers
-    /// come and are answered so. Returns what `send` says when it ends with this status.
+    /// In each step of a connection, lines with these numbers come and are answered so. Returns what `send` says.
     fn play(&self, count: usize, options: &[&str], connections: &[&[(Range<usize>, Vec<u8>)]], status: i32) -> String {
         let mut send = Process::spawn(self.send(file(&lines(count))).args(options));
         for steps in connections {
@@ -148,9 +147,8 @@ fn a_line_for_which_a_proxy_got_no_answer_is_in_doubt() {
     assert!(stderr.ends_with("error: 1 line refused, 2 lines in doubt\n"), "{stderr}");
 }
 
-/// RFC 9112 §9.6: a server reads no request behind the one whose answer says that it closes the connection. An answer
-/// of HTTP/1.0 says so unless it has `keep-alive` (§9.3); what follows that one was read, and a second time would be
-/// twice.
+/// RFC 9112 §9.6: no request is read behind the one whose answer closes. An answer of HTTP/1.0 does, unless it has
+/// `keep-alive` (§9.3); what follows that one was read, and a second time would be twice.
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let as_in = |start| String::from_utf8_lossy(TAKEN).replacen("HTTP/1.1 200 OK\r\n", start, 1).into_bytes();

@@ -227,8 +227,7 @@ const REQUIRE_URING: &str = "REQUIRE_URING";
 /// The environment variable that names the way in which the gateways wait.
 pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
 
-/// Returns what `GATEWAY_IO` says, else `uring`. Where the kernel refuses rings, as in a container, it returns `epoll`,
-/// and says so on stderr, past the output capture of the test harness.
+/// Returns what `GATEWAY_IO` says, else `uring`, or `epoll` where the kernel refuses rings, which is said.
 pub(crate) fn io_mode() -> &'static str {
     static MODE: LazyLock<&str> = LazyLock::new(|| match std::env::var(IO_VARIABLE).as_deref() {
         Ok("epoll") => "epoll",
