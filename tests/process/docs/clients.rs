@@ -1,7 +1,5 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::process::Output;
-
 use serde::Deserialize;
 
 use super::messages;
@@ -16,8 +14,7 @@ struct Client {
     probe: Vec<String>,
     /// What runs an example of it.
     interpreter: Vec<String>,
-    #[serde(default = "token_of_the_examples")]
-    token: String,
+    token: Option<String>,
     /// The lines of a script by a Unix socket, which `HOW` of the table makes complete.
     #[serde(default)]
     by_a_socket: Vec<String>,
@@ -25,10 +22,6 @@ struct Client {
 
 static CLIENTS: LazyLock<Vec<Client>> =
     LazyLock::new(|| serde_json::from_str(include_str!("clients.json")).expect("clients"));
-
-fn token_of_the_examples() -> String {
-    token("of-the-examples")
-}
 
 #[test]
 fn curl_and_httpie() {
@@ -62,10 +55,7 @@ fn clients_of_a_unix_socket() {
     let page = Document::read("docs/clients.md");
     let rows = page.table("unix clients");
     let clients: Vec<_> = CLIENTS.iter().filter(|client| !client.by_a_socket.is_empty()).collect();
-    assert_eq!(
-        rows.iter().map(|row| row[0]).collect::<Vec<_>>(),
-        clients.iter().map(|it| &it.name).collect::<Vec<_>>()
-    );
+    assert_same_order("docs/clients.md", rows.iter().map(|row| row[0]), clients.iter().map(|it| it.name.as_str()));
     let (topic, payload) = hello("hello");
     let body = json!({"topic": topic, "payload": payload}).to_string();
     for (row, client) in rows.iter().zip(clients) {
@@ -158,33 +148,28 @@ fn hello(content: &str) -> Posted {
     ("adapter/extensions/data".to_owned(), json!({"extension_id": "demo", "content": content}))
 }
 
-/// Returns the script with its last line once for each message of the table of `docs/clients.md`, and these messages.
-fn with_every_message(script: &str, page: &Document) -> (String, Vec<Posted>) {
-    let (preamble, line) = script.trim_end().rsplit_once('\n').unwrap();
-    let rows = page.table("generated: messages");
-    let mut words = rows.iter().flat_map(|row| &row[1..]).flat_map(|cell| quoted(cell));
-    let messages: Vec<[&str; 2]> = std::iter::from_fn(|| Some([words.next()?, words.next()?])).collect();
-    let [topic, payload] = messages[0];
-    assert!(line.contains(topic) && line.contains(payload), "{line}");
-    let lines = messages.iter().map(|other| line.replace(topic, other[0]).replace(payload, other[1]));
-    let script = std::iter::once(preamble.to_owned()).chain(lines).collect::<Vec<_>>().join("\n");
-    let posted = messages.iter().map(|[topic, payload]| ((*topic).to_owned(), serde_json::from_str(payload).unwrap()));
-    (script, posted.collect())
-}
-
 impl Client {
     fn named(name: &str) -> &'static Self {
         CLIENTS.iter().find(|client| client.name == name).expect(name)
     }
 
+    /// Runs the example with its last line once for each message of the table of `docs/clients.md`.
     fn run_every_message(&self) {
         let page = Document::read("docs/clients.md");
-        let (script, posted) = with_every_message(page.block(&format!("run: {}", self.name)), &page);
-        let topics = posted.iter().map(|(topic, _)| topic.as_str());
+        let (preamble, line) = page.block(&format!("run: {}", self.name)).trim_end().rsplit_once('\n').unwrap();
+        let rows = page.table("generated: messages");
+        let mut words = rows.iter().flat_map(|row| &row[1..]).flat_map(|cell| quoted(cell));
+        let messages: Vec<[&str; 2]> = std::iter::from_fn(|| Some([words.next()?, words.next()?])).collect();
+        let [topic, payload] = messages[0];
+        line.has(topic).has(payload);
+        let lines = messages.iter().map(|other| line.replace(topic, other[0]).replace(payload, other[1]));
+        let script = std::iter::once(preamble.to_owned()).chain(lines).collect::<Vec<_>>().join("\n");
         let known = messages::one_for_each_vocabulary();
-        assert_same_set("docs/clients.md, topics of the messages", topics, known.iter().map(|message| message.topic));
-        assert_eq!(posted.len(), known.len(), "docs/clients.md, the number of messages");
-        self.run_script(&page.path, &script, &posted);
+        let known_topics = known.iter().map(|message| message.topic);
+        assert_same_set("docs/clients.md, topics of the messages", messages.iter().map(|it| it[0]), known_topics);
+        assert_eq!(messages.len(), known.len(), "docs/clients.md, the number of messages");
+        let posted = |[topic, payload]: [&str; 2]| (topic.to_owned(), serde_json::from_str(payload).unwrap());
+        self.run_script(&page.path, &script, &messages.into_iter().map(posted).collect::<Vec<_>>());
     }
 
     fn run_example(&self, document: &str, expected: &[Posted]) {
@@ -203,20 +188,11 @@ impl Client {
         let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
         let hub = thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let builder = Gateway::serve().https().connect(&endpoint).token(&self.token);
+        let token = self.token.clone().unwrap_or_else(|| token("of-the-examples"));
+        let builder = Gateway::serve().https().connect(&endpoint).token(&token);
         let mut gateway = builder.listen(ANY_PORT).listen_at(&at("gateway.sock")).beside(settings).start();
         gateway.wait_event("ready");
 
-        let output = self.run(script, &gateway);
-        assert!(output.status.success(), "{document}: {output:?}");
-        for ((topic, payload), frames) in expected.iter().zip(hub.join().unwrap()) {
-            let [seen, content] = frames.as_slice() else { panic!("{frames:?}") };
-            let content: Value = serde_json::from_slice(content).unwrap();
-            assert_eq!((seen.as_slice(), &content), (topic.as_bytes(), payload), "{document}");
-        }
-    }
-
-    fn run(&self, script: &str, gateway: &Gateway) -> Output {
         let (settings, url) = (gateway.settings.path(), format!("https://{}/api/message", gateway.address()));
         let script = script
             .replace("from_settings()", &format!("from_settings({settings:?}, url={url:?})"))
@@ -224,7 +200,14 @@ impl Client {
             .replace("<ACCESS_TOKEN>", gateway.token())
             .replace("~/.config/adapter", settings.parent().unwrap().to_str().unwrap());
         let mut command = with_package(&self.interpreter);
-        command.arg(script).env("NODE_EXTRA_CA_CERTS", settings.with_file_name("gateway-cert.pem")).output().unwrap()
+        command.arg(script).env("NODE_EXTRA_CA_CERTS", settings.with_file_name("gateway-cert.pem"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{document}: {output:?}");
+        for ((topic, payload), frames) in expected.iter().zip(hub.join().unwrap()) {
+            let [seen, content] = frames.as_slice() else { panic!("{frames:?}") };
+            let content: Value = serde_json::from_slice(content).unwrap();
+            assert_eq!((seen.as_slice(), &content), (topic.as_bytes(), payload), "{document}");
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Every list of the documents names what there is, and nothing else.
 
-use std::process;
-
 use adapter_gateway::bus::MAX_PUBLISHERS;
 use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
@@ -16,8 +14,7 @@ use super::*;
 use crate::support::topics::TOPICS;
 
 fn printed(program: &str, arguments: &str) -> String {
-    let arguments = arguments.split(' ');
-    let output = process::Command::new(program).args(arguments).current_dir(repository("")).output().unwrap();
+    let output = command(&[program]).args(arguments.split(' ')).current_dir(repository("")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -64,38 +61,30 @@ fn each_list_names_what_there_is() {
     let codes = openapi.text.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':"));
     let kinds = openapi.text.split("urn:adapter-gateway:problem:").skip(1);
     let kinds = kinds.filter_map(|rest| rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
+    let rows = reference.table("statuses");
+    let codes_told = rows.iter().map(|row| &row[0][..3]);
     let statuses = || strings(Status::ALL.iter().map(|status| status.code()));
     let counter = |name| reference.table("counters").into_iter().find(|row| row[0] == name).unwrap()[1];
     let (refused, closed) = (counter("`refused`"), counter("`closed`"));
     let closed = quoted(closed).filter(|word| !word.starts_with("--"));
+    let reasons = server::counters::Closed::ALL.iter().map(|it| it.key());
     let exits = Command::program().info.error_codes.iter().map(|error| error.code).chain([0]);
     let told_exits = reference.table("exit statuses").into_iter().map(|row| row[0]);
     let failures = tls::session::HandshakeFailure::ALL.iter().map(|reason| reason.key());
     let serve = Command::program().commands().find(|command| command.name == "serve").unwrap();
     // The launcher sets these itself.
-    let options = serve.options.iter().filter(|option| !["--watch-stdin", "--watch-parent"].contains(&option.name));
+    let options = serve.options.iter().map(|option| option.name);
+    let options = options.filter(|name| !["--watch-stdin", "--watch-parent"].contains(name));
     let lists = [
-        (
-            "docs/reference.md, statuses",
-            strings(reference.table("statuses").iter().map(|row| &row[0][..3])),
-            statuses(),
-        ),
+        ("docs/reference.md, statuses", strings(codes_told), statuses()),
         ("docs/openapi.yaml, statuses", strings(codes), statuses()),
         ("docs/reference.md, types of problems", strings(reference.words("statuses", 1)), problem_types()),
         ("docs/openapi.yaml, types of problems", strings(kinds.filter(|kind| !kind.is_empty())), problem_types()),
         ("docs/reference.md, exit statuses", strings(told_exits), strings(exits)),
         ("docs/reference.md, reasons of the counter `refused`", strings(quoted(refused)), unavailable()),
-        (
-            "docs/reference.md, reasons of the counter `closed`",
-            strings(closed),
-            strings(server::counters::Closed::ALL.iter().map(|it| it.key())),
-        ),
+        ("docs/reference.md, reasons of the counter `closed`", strings(closed), strings(reasons)),
         ("docs/reference.md, failed handshakes", strings(reference.words("failed handshakes", 0)), strings(failures)),
-        (
-            "python/adapter_gateway/command.py, fields of GatewayOptions",
-            options_of_the_python_package(),
-            strings(options.map(|option| option.name)),
-        ),
+        ("python/adapter_gateway/command.py, GatewayOptions", options_of_the_python_package(), strings(options)),
         ("tests/README.md, programs", strings(tests.words("programs", 0)), test_programs()),
     ];
     let differences: Vec<_> = lists.into_iter().filter_map(|(what, told, it)| difference(what, told, it)).collect();
@@ -124,12 +113,9 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
             let row = rows.iter().find(|row| names(row[0]).contains(&option.name.to_owned())).unwrap();
             // A default that is a value, and not a sentence, stands in the table as it is.
             let value = option.default().split(',').next().unwrap_or_default();
-            let is_told = || row[1].split(['`', ' ', ',']).any(|word| word == value);
-            assert!(
-                value.contains([' ', ';']) || value.is_empty() || is_told(),
-                "docs/reference.md, options of {table}: {} has another default than {value}",
-                option.name
-            );
+            let is_told = row[1].split(['`', ' ', ',']).any(|word| word == value);
+            let is_fine = is_told || value.contains([' ', ';']) || value.is_empty();
+            assert!(is_fine, "docs/reference.md, options of {table}: {} has not the default {value}", option.name);
         }
         for (heading, first) in SERVE_GROUPS.iter().filter(|_| command == "serve") {
             assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
@@ -158,13 +144,8 @@ fn the_faults_of_a_request_have_their_ranks_in_the_order_of_the_table_and_others
     let requests = String::from_utf8_lossy(&requests.collect::<Vec<_>>().concat()).into_owned();
     let known = messages::topics().into_iter().map(|topic| topic.name);
     assert_same_order("tests/data/topics.txt, beside src/message/topics.rs", TOPICS.iter().map(|row| row.topic), known);
-    for row in TOPICS.iter() {
-        assert!(
-            requests.contains(&format!("\"{}\"", row.topic)),
-            "no connection of tests/data/accept.expect or reject.expect has the topic {}",
-            row.topic
-        );
-    }
+    let untested = TOPICS.iter().map(|row| row.topic).filter(|topic| !requests.contains(&format!("\"{topic}\"")));
+    assert_same_set("topics in no connection of tests/data/accept.expect and reject.expect", untested, []);
 
     // The OpenAPI document has the order of the checks.
     let openapi = Document::read("docs/openapi.yaml").text;

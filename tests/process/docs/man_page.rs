@@ -1,7 +1,6 @@
 //! The manual page, in the macros of man(7).
 
 use std::fmt::Write;
-use std::process::Command as Process;
 
 use adapter_gateway::cli::SERVE_GROUPS;
 
@@ -86,10 +85,10 @@ fn readers_of_manuals_have_no_complaint_and_show_each_command_with_its_words() {
         &["mandoc", "-T", "ascii", "-O", "width=200"],
         &["groff", "-ww", "-man", "-T", "utf8", "-z"],
     ] {
-        let Ok(output) = Process::new(words[0]).args(&words[1..]).arg(repository(PATH)).output() else {
-            skip(&format!("{} is not installed", words[0]));
+        if !is_possible(&format!("command -v {}", words[0])) {
             continue;
-        };
+        }
+        let output = command(words).arg(repository(PATH)).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         let shown = String::from_utf8(output.stdout).unwrap();
         if !words.contains(&"ascii") {

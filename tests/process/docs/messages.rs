@@ -55,14 +55,8 @@ pub(crate) fn topics() -> Vec<Topic> {
             Content::HomeAutomation => "call a service",
         };
         let (purpose, text) = NOTES.get(row.topic).copied().unwrap_or((purpose, "hello"));
-        Topic {
-            name: row.topic,
-            identifiers: row.identifiers().collect(),
-            content: row.content,
-            schema: row,
-            purpose,
-            text,
-        }
+        let identifiers = row.identifiers().collect();
+        Topic { name: row.topic, identifiers, content: row.content, schema: row, purpose, text }
     });
     topics.collect()
 }
@@ -97,13 +91,9 @@ impl Topic {
         };
         for &identifier in &self.identifiers {
             for (label, content) in &contents {
-                messages.push(Message {
-                    name: format!("{}-{identifier}{label}", self.name.replace('/', "-")),
-                    purpose: self.purpose,
-                    topic: self.name,
-                    identifier,
-                    payload: format!(r#"{{"{identifier}": "demo", "content": {content}}}"#),
-                });
+                let name = format!("{}-{identifier}{label}", self.name.replace('/', "-"));
+                let payload = format!(r#"{{"{identifier}": "demo", "content": {content}}}"#);
+                messages.push(Message { name, purpose: self.purpose, topic: self.name, identifier, payload });
             }
         }
         messages
