@@ -147,11 +147,8 @@ fn a_socket_that_another_process_has_shut_down_ends_the_readiness() {
     for shared in Shared::both() {
         let mut gateway = Gateway::serve().inherit(&shared.listener).start_ready();
         shared.listener.shutdown(Shutdown::Both).unwrap();
-        gateway.wait_event("not-ready")["reason"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-            .begins("another process has shut down fd:");
+        let event = gateway.wait_event("not-ready");
+        event["reason"].as_str().unwrap().begins("another process has shut down fd:");
         gateway.disable();
         gateway.terminate();
     }

@@ -56,10 +56,8 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
 
 #[test]
 fn an_endpoint_that_is_given_twice_is_refused() {
-    Process::spawn(&mut listen("tcp://localhost:1", &["--connect", "tcp://localhost:1"]))
-        .finish(3)
-        .stderr
-        .has("--connect tcp://localhost:1: --connect has this endpoint already");
+    let log = Process::spawn(&mut listen("tcp://localhost:1", &["--connect", "tcp://localhost:1"])).finish(3).stderr;
+    log.has("--connect tcp://localhost:1: --connect has this endpoint already");
 }
 
 #[test]
@@ -75,10 +73,8 @@ fn messages_that_come_within_the_timeout_are_0_and_those_that_do_not_come_1() {
     }
     let (_publisher, endpoint) = publisher();
     for (options, count) in [(&["--count", "2", "--timeout", "0.2"][..], 2), (&["--timeout", "0.2"], 1)] {
-        Process::spawn(&mut listen(&endpoint, options))
-            .finish(1)
-            .stderr
-            .ends(format!("error: 0 of {count} messages came within 0.2 s\n"));
+        let log = Process::spawn(&mut listen(&endpoint, options)).finish(1).stderr;
+        log.ends(format!("error: 0 of {count} messages came within 0.2 s\n"));
     }
 }
 
@@ -274,11 +270,8 @@ fn listen_warns_once_of_messages_that_it_cannot_print() {
     let (mut listen, publisher) = started(&["--count", "1"], Process::spawn);
     (0..100).for_each(|_| publisher.send_multipart(["a", "b", "c"], 0).unwrap());
     publisher.send_multipart(MESSAGE, 0).unwrap();
-    listen
-        .finish(0)
-        .stderr
-        .has_times(1, "ignored a message of 3 frames, since a message has two")
-        .has_times(1, "frames");
+    let log = listen.finish(0).stderr;
+    log.has_times(1, "ignored a message of 3 frames, since a message has two").has_times(1, "frames");
 }
 
 #[test]

@@ -11,12 +11,8 @@ pub(crate) trait All<T>: IntoIterator<Item = T> {}
 impl<T, I: IntoIterator<Item = T>> All<T> for I {}
 
 /// Returns `what` with the elements that are missing and those that are too much, unless both have the same ones.
-pub(crate) fn difference<T: Ord + Debug>(
-    what: impl Display,
-    actual: impl All<T>,
-    expected: impl All<T>,
-) -> Option<String> {
-    let (actual, expected): (BTreeSet<T>, BTreeSet<T>) = (actual.into_iter().collect(), expected.into_iter().collect());
+pub(crate) fn difference<T: Ord + Debug>(what: impl Display, told: impl All<T>, known: impl All<T>) -> Option<String> {
+    let (actual, expected): (BTreeSet<T>, BTreeSet<T>) = (told.into_iter().collect(), known.into_iter().collect());
     let missing: Vec<_> = expected.difference(&actual).collect();
     let excess: Vec<_> = actual.difference(&expected).collect();
     (actual != expected).then(|| format!("{what}: missing {missing:?}, too much {excess:?}"))

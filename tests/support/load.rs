@@ -66,17 +66,17 @@ impl Load {
         Self { clients: clients.collect(), answers }
     }
 
-    /// Waits for `count` answers later than `since` that `wanted` accepts, and returns the time of the first.
+    /// Waits for `count` answers later than `since` that fit, and returns the time of the first.
     pub(crate) fn wait_for(
         &self,
         count: usize,
         what: &str,
         since: Instant,
-        wanted: impl Fn(&Outcome) -> bool,
+        fits: impl Fn(&Outcome) -> bool,
     ) -> Instant {
         eventually(what, || {
             let answers = self.answers.lock().unwrap();
-            let mut later = answers.iter().filter(|answer| answer.at > since && wanted(&answer.outcome)).take(count);
+            let mut later = answers.iter().filter(|answer| answer.at > since && fits(&answer.outcome)).take(count);
             let first = later.next()?.at;
             (later.count() == count - 1).then_some(first)
         })

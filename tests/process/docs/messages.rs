@@ -135,10 +135,7 @@ fn generated_parts_are_up_to_date() {
     }
     let is_old = |document: &&Document| Document::read(&document.path).text != document.text;
     let old: Vec<_> = documents.iter().filter(is_old).map(|document| &document.path).collect();
-    assert!(
-        old.is_empty(),
-        "run `UPDATE_DOCS=1 cargo test --test process generated`, which writes these anew: {old:?}"
-    );
+    assert!(old.is_empty(), "run `UPDATE_DOCS=1 cargo test --test process generated` to write these anew: {old:?}");
 }
 
 /// Returns the document with its generated parts, each given by its name, as they are to be.
@@ -268,10 +265,6 @@ fn collection() -> String {
 
 fn item(name: &str, token: &str, body: &str, script: &str) -> String {
     let script: Vec<String> = script.lines().map(|line| format!("{line:?}")).collect();
-    let item = include_str!("postman/item.json")
-        .trim_end()
-        .replace("NAME", name)
-        .replace("TOKEN", token)
-        .replace("BODY", &format!("{body:?}"));
-    item.replace("SCRIPT", &script.join(",\n        "))
+    let item = include_str!("postman/item.json").trim_end().replace("NAME", name).replace("TOKEN", token);
+    item.replace("BODY", &format!("{body:?}")).replace("SCRIPT", &script.join(",\n        "))
 }

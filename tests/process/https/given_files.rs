@@ -82,12 +82,8 @@ fn a_fault_of_a_file_is_a_configuration_error_that_names_it() {
         fs::remove_file(faulty).unwrap();
         mknodat(CWD, faulty, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
-            builder
-                .https()
-                .arguments(files.arguments())
-                .fail(3)
-                .has(faulty.to_str().unwrap())
-                .has("not a regular file");
+            let log = builder.https().arguments(files.arguments()).fail(3);
+            log.has(faulty.to_str().unwrap()).has("not a regular file");
         }
     }
 }

@@ -167,10 +167,8 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     let states: Vec<&str> = output.lines().filter(|line| line.contains("ready")).collect();
     assert_eq!(states.len(), 6, "each state is told once, and the stop ends the last one: {output}");
     let at = |text: &str| output.find(text).unwrap();
-    assert!(
-        at(r#""not-ready","reason":"OPEN_REST_API"#) < at(r#""disabled""#),
-        "that nothing is taken comes first: {output}"
-    );
+    let (not_ready, off) = (at(r#""not-ready","reason":"OPEN_REST_API"#), at(r#""disabled""#));
+    assert!(not_ready < off, "that nothing is taken comes first: {output}");
 }
 
 /// A parent that shows why no message is taken must not go on showing that the settings have the API off.

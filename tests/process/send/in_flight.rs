@@ -311,10 +311,8 @@ fn a_signal_ends_it_behind_the_answers_with_the_line_to_go_on_with() {
         assert_eq!(connection.requests(2), topics(2..=3));
         send.signal(signal);
         connection.answer(&TAKEN.repeat(2));
-        send.finish(1)
-            .stderr
-            .has("3 lines accepted")
-            .ends("error: ended by a signal; unsent: everything from line 4 on\n");
+        let log = send.finish(1).stderr;
+        log.has("3 lines accepted").ends("error: ended by a signal; unsent: everything from line 4 on\n");
     }
 }
 
@@ -351,12 +349,8 @@ fn a_signal_ends_the_first_process_of_a_container() {
 fn a_gateway_that_is_switched_off_is_told_as_such_and_not_waited_for() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
-    Server::start()
-        .play(3, &[], &[&[(1..2, TAKEN.to_vec()), (2..4, OFF.to_vec())]], 3)
-        .has("is off")
-        .has("unsent: lines 2-3")
-        .lacks("doubt")
-        .lacks("wait");
+    let log = Server::start().play(3, &[], &[&[(1..2, TAKEN.to_vec()), (2..4, OFF.to_vec())]], 3);
+    log.has("is off").has("unsent: lines 2-3").lacks("doubt").lacks("wait");
 
     // Between two lines, it refuses connections, as one does that starts again, and the settings tell that it does not.
     let (_address, _settings, mut send) = Server::away_behind_a_line(|settings| settings.write(disabled()));

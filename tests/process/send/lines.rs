@@ -140,11 +140,8 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
     let subscriber = Subscriber::bound_with(directory, text);
     (1..=100).for_each(|number| assert_eq!(subscriber.next(), numbered(number)));
     drop(writer);
-    send.finish(0)
-        .stderr
-        .has_times(1, "warning:")
-        .begins("warning: line 1 waits until the gateway takes it: 503")
-        .has("info: 100 lines accepted");
+    let log = send.finish(0).stderr.has_times(1, "warning:").has("info: 100 lines accepted");
+    log.begins("warning: line 1 waits until the gateway takes it: 503");
 }
 
 #[test]

@@ -70,9 +70,8 @@ fn no_gateway_is_4_and_usage_errors_are_2_and_show_no_url() {
         run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]), 4)
             .begins(format!("error: no gateway at {scheme}://{free}: "));
     }
-    run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")), 4)
-        .has("error: no gateway at unix:/nonexistent/socket: ")
-        .has("unsent: line 1");
+    let log = run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")), 4);
+    log.has("error: no gateway at unix:/nonexistent/socket: ").has("unsent: line 1");
 
     let url = format!("https://localhost/?token={}", token("x"));
     let wrong = [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]];
@@ -132,9 +131,8 @@ fn no_proxy_of_the_environment_comes_between_send_and_a_gateway_of_this_computer
 fn a_line_that_is_too_large_is_refused_and_those_behind_it_are_posted() {
     let fixture = Fixture::with(["--max-body", "1000"]);
     let lines = format!("a\t{{}}\nb\t{{\"x\":\"{}\"}}\nc\t{{}}\nd\t{{}}\n", "x".repeat(500_000));
-    run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)), 1)
-        .has("warning: line 2 was refused: 413 ")
-        .has("3 lines accepted");
+    let log = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)), 1);
+    log.has("warning: line 2 was refused: 413 ").has("3 lines accepted");
     assert_eq!(["a", "c", "d"].map(|_| fixture.subscriber.next().topic), ["a", "c", "d"]);
     fixture.assert_nothing_more_published();
 }
