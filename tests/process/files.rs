@@ -103,9 +103,8 @@ fn an_api_that_is_switched_on_while_the_certificate_does_not_answer_says_so() {
 
 #[test]
 fn settings_that_do_not_answer_hold_nothing_up_and_count_when_they_answer_again() {
-    let Some((mut gateway, folder)) = on_a_hanging_folder(Gateway::serve().listen(free_address()), false) else {
-        return;
-    };
+    let builder = Gateway::serve().listen(free_address());
+    let Some((mut gateway, folder)) = on_a_hanging_folder(builder, false) else { return };
     gateway.wait_listening();
     folder.hang(true);
     gateway.signal(Signal::HUP);

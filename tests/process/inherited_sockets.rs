@@ -230,7 +230,7 @@ fn twenty_replacements_under_load_fail_no_request() {
         let per_connection = |client| if client < CLIENTS { usize::MAX } else { 1 };
         let shape = Shape { clients: 2 * CLIENTS, padding: 0, pipeline: 1, per_connection };
         let connecting = Arc::clone(&shared);
-        let load = Load::by(move || Ok(connecting.connect()), gateway.target(), shape);
+        let load = Load::by(Box::new(move || Ok(connecting.connect())), gateway.target(), shape);
         for _ in 0..20 {
             load.wait_for(200, "200s", Instant::now(), accepted);
             let next = start(&shared, &bus);

@@ -48,14 +48,10 @@ impl Load {
     pub(crate) fn on(gateway: &Gateway, clients: usize, padding: usize) -> Self {
         let address = gateway.address();
         let shape = Shape { clients, padding, pipeline: PIPELINE, per_connection: |_| usize::MAX };
-        Self::by(move || Client::try_connect(address), gateway.target(), shape)
+        Self::by(Box::new(move || Client::try_connect(address)), gateway.target(), shape)
     }
 
-    pub(crate) fn by<S: Read + Write + 'static>(
-        connect: impl Fn() -> io::Result<Client<S>> + Send + Sync + 'static,
-        target: String,
-        shape: Shape,
-    ) -> Self {
+    pub(crate) fn by<S: Read + Write + 'static>(connect: Connect<S>, target: String, shape: Shape) -> Self {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let padding = "x".repeat(shape.padding);
         let poster = Arc::new(Poster { connect, target, shape, padding, answers: Arc::clone(&answers) });
@@ -66,17 +62,11 @@ impl Load {
         Self { clients: clients.collect(), answers }
     }
 
-    /// Waits for `count` answers later than `since` that fit, and returns the time of the first.
-    pub(crate) fn wait_for(
-        &self,
-        count: usize,
-        what: &str,
-        since: Instant,
-        fits: impl Fn(&Outcome) -> bool,
-    ) -> Instant {
+    /// Waits for `count` answers later than `from` that fit, and returns the time of the first.
+    pub(crate) fn wait_for(&self, count: usize, what: &str, from: Instant, fits: impl Fn(&Outcome) -> bool) -> Instant {
         eventually(what, || {
             let answers = self.answers.lock().unwrap();
-            let mut later = answers.iter().filter(|answer| answer.at > since && fits(&answer.outcome)).take(count);
+            let mut later = answers.iter().filter(|answer| answer.at > from && fits(&answer.outcome)).take(count);
             let first = later.next()?.at;
             (later.count() == count - 1).then_some(first)
         })
@@ -101,15 +91,17 @@ pub(crate) fn message_of(client: usize, number: usize, padding: &str) -> Message
     Message::new(TOPIC, &format!(r#"{{"client":{client},"number":{number},"padding":"{padding}"}}"#))
 }
 
-struct Poster<C> {
-    connect: C,
+pub(crate) type Connect<S> = Box<dyn Fn() -> io::Result<Client<S>> + Send + Sync>;
+
+struct Poster<S> {
+    connect: Connect<S>,
     target: String,
     shape: Shape,
     padding: String,
     answers: Arc<Mutex<Vec<Posted>>>,
 }
 
-impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
+impl<S: Read + Write> Poster<S> {
     fn post(&self, client: usize, over: &AtomicBool) {
         let mut next = 0;
         while !is_over(over) {

@@ -60,11 +60,8 @@ fn under_load(deployment: Deployment, padding: usize, accepted_before: usize) ->
 }
 
 /// Starts the hub again. The gateway must serve soon. Other requests were refused for these reasons alone.
-fn recovered(
-    (mut deployment, lateness, load): UnderLoad,
-    what: &str,
-    refused_as: &[&str],
-) -> (Vec<Posted>, DeliveryReport, Duration) {
+fn recovered(under_load: UnderLoad, what: &str, refused_as: &[&str]) -> (Vec<Posted>, DeliveryReport, Duration) {
+    let (mut deployment, lateness, load) = under_load;
     let back = deployment.restart_hub();
     let served = load.wait_for(SOME, "200s", back, accepted).saturating_duration_since(back);
     let answers = load.finish();

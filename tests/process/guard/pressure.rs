@@ -107,21 +107,13 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
     let mut rig = Rig::of_patient_hub(["--queue", "16"]);
     let staller = rig.subscribed("posts");
     let mut reader = rig.subscribed("flood");
-    let reading = Task::start(move |over| {
-        while !is_over(over) {
-            reader.read_some(MIB);
-        }
-    });
+    let reading = Task::repeat(move || _ = reader.read_some(MIB));
     let bytes = message(&[b"flood", &[b'x'; 100]]).repeat(500);
     let floods = [(); 2].map(|()| {
         let (mut publisher, bytes) = (rig.publisher(), bytes.clone());
         publisher.give_up_after(SEND_TIMEOUT);
-        Task::start(move |over| {
-            let mut at = 0;
-            while !is_over(over) {
-                at = (at + publisher.send_some(&bytes[at..])) % bytes.len();
-            }
-        })
+        let mut at = 0;
+        Task::repeat(move || at = (at + publisher.send_some(&bytes[at..])) % bytes.len())
     });
     let body = Message::new("posts", &payload(0, &"x".repeat(20_000))).body();
     let refusal = |rig: &Rig| {

@@ -203,15 +203,9 @@ pub(crate) struct Poster {
 impl Poster {
     /// Connects. The payloads have about this many bytes.
     pub(crate) fn to(gateway: &Gateway, topic: &str, payload_bytes: usize) -> Self {
-        Self {
-            client: gateway.client(),
-            target: gateway.target(),
-            topic: topic.to_owned(),
-            padding: "x".repeat(payload_bytes),
-            next: 0,
-            accepted: Vec::new(),
-            first_refusal: None,
-        }
+        let (client, target, padding) = (gateway.client(), gateway.target(), "x".repeat(payload_bytes));
+        let (topic, next, accepted) = (topic.to_owned(), 0, Vec::new());
+        Self { client, target, topic, padding, next, accepted, first_refusal: None }
     }
 
     pub(crate) fn post(&mut self) -> bool {

@@ -108,7 +108,7 @@ fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
     let (address, connector) = (rig.gateway.address(), rig.connector.clone());
     let shape = Shape { clients: 4, padding: 0, pipeline: 1, per_connection: |_| 20 };
     let connect = move || connector.connect(address, "localhost").map(Client::over);
-    let load = Load::by(connect, rig.gateway.target(), shape);
+    let load = Load::by(Box::new(connect), rig.gateway.target(), shape);
     assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, 1_000, |gateway| gateway.signal(Signal::TERM));
 }
 

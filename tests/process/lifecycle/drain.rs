@@ -86,7 +86,7 @@ fn clients_that_connect_all_the_time_do_not_hold_up_the_stop() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "600"]).start();
     let shape = Shape { clients: 40, padding: 0, pipeline: 1, per_connection: |_| 1 };
     let address = gateway.address();
-    let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
+    let load = Load::by(Box::new(move || Client::try_connect(address)), gateway.target(), shape);
     load.wait_for(400, "200s", Instant::now(), accepted);
     let published = gateway.terminate();
     let answers = load.finish();
