@@ -9,11 +9,6 @@ fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
     run([command, "--settings", settings.to_str().unwrap()], status)
 }
 
-fn switch_says(command: &str, settings: &Path, text: &str) {
-    let transcript = switch(command, settings, 0);
-    assert!(transcript.stdout.contains(text), "{transcript:?}");
-}
-
 fn files_beside(settings: &Path) -> usize {
     fs::read_dir(settings.parent().unwrap()).unwrap().count()
 }
@@ -21,29 +16,27 @@ fn files_beside(settings: &Path) -> usize {
 #[test]
 fn enable_makes_folder_file_and_token_and_shows_no_token_and_disable_makes_no_file() {
     let (_directory, settings) = temporary_path("config/adapter/user_settings.py");
-    switch_says("disable", &settings, "already");
+    switch("disable", &settings, 0).stdout.has("already");
     assert!(!settings.parent().unwrap().exists());
 
     let transcript = switch("enable", &settings, 0);
-    let printed = &transcript.stdout;
-    assert!(printed.contains("switched on") && printed.contains("a new random token"), "{printed}");
+    let printed = transcript.stdout.as_str().has("switched on").has("a new random token");
     for command in ["serve", "send"] {
-        let line = format!("\nadapter-gateway {command} --settings '{}'", settings.display());
-        assert!(printed.contains(&line), "{printed}");
+        printed.has(format!("\nadapter-gateway {command} --settings '{}'", settings.display()));
     }
-    assert!(printed.contains("start the adapter, or run a hub here with `--hub`"), "{printed}");
+    printed.has("start the adapter, or run a hub here with `--hub`");
     let token = written_token(&settings);
     assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
     assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
     assert_eq!(files_beside(&settings), 1, "no draft is left");
 
     let before = fs::metadata(&settings).unwrap().ino();
-    switch_says("enable", &settings, "already");
+    switch("enable", &settings, 0).stdout.has("already");
     assert_eq!(fs::metadata(&settings).unwrap().ino(), before, "nothing is written");
 
-    switch_says("disable", &settings, "switched off");
+    switch("disable", &settings, 0).stdout.has("switched off");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{token}\"\n"));
-    switch_says("enable", &settings, "the same token");
+    switch("enable", &settings, 0).stdout.has("the same token");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n"));
 }
 
@@ -233,7 +226,7 @@ fn a_file_that_has_just_become_empty_is_looked_at_again() {
     for (command, text) in [("enable", "a new random token"), ("disable", "already")] {
         let since = Instant::now();
         fs::write(&settings, "").unwrap();
-        switch_says(command, &settings, text);
+        switch(command, &settings, 0).stdout.has(text);
         assert!(since.elapsed() >= Duration::from_millis(200), "{command} after {:?}", since.elapsed());
     }
 }
@@ -256,7 +249,6 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line_and_a_file_that_may_no
         assert!(stderr.contains(place) && stderr.contains("nothing is changed"), "{stderr}");
         assert_eq!(fs::read_to_string(&settings).unwrap(), text);
     }
-    let below_a_file = settings.join("adapter/user_settings.py");
-    let transcript = switch("enable", &below_a_file, 3);
-    assert!(transcript.stderr.contains("write OPEN_REST_API = True, and TOKEN ="), "{transcript:?}");
+    let told = switch("enable", &settings.join("adapter/user_settings.py"), 3).stderr;
+    told.has("write OPEN_REST_API = True, and TOKEN =");
 }
