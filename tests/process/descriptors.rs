@@ -69,7 +69,6 @@ fn a_start_without_enough_of_them_ends_with_a_sentence() {
             assert!(stderr.trim_end().ends_with("(os error 24)"), "with {limit} descriptors: {stderr}");
             false
         });
-        println!("--io {io}: {statuses:?}");
         assert!(enough.is_some(), "it does not start with {ENOUGH} descriptors");
         assert!(statuses.iter().all(|status| allowed.contains(status)), "--io {io}: {statuses:?}");
     }

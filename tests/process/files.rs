@@ -311,7 +311,6 @@ fn a_gateway_that_idles_beside_busy_programs_wakes_for_its_looks_alone() {
         let (since, before) = (Instant::now(), waits());
         thread::sleep(Duration::from_secs(21));
         let (waited, looks) = (waits() - before, since.elapsed().as_secs() / 5 + 1);
-        println!("https {is_https}, serves {serves}: {waited} waits, {looks} looks");
         assert!(waited <= looks + 1, "{waited} waits in the time of {looks} looks, https {is_https}, serves {serves}");
     });
 }

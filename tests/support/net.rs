@@ -78,11 +78,6 @@ pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     table.lines().skip(1).map(socket).collect()
 }
 
-/// Returns whether a process listens on this IPv4 address, without a connection to it.
-pub(crate) fn is_listening(address: SocketAddr) -> bool {
-    tcp_sockets().iter().any(|socket| socket.listens && socket.local == address)
-}
-
 /// Returns whether something can be read from this file, or nothing more will come, within this time.
 pub(crate) fn is_readable_within(file: impl AsFd, time: Duration) -> bool {
     let time = Timespec::try_from(time).unwrap();

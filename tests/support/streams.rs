@@ -57,10 +57,6 @@ pub(crate) fn set_nonblocking(stream: impl AsFd, nonblocking: bool) {
     ioctl_fionbio(stream, nonblocking).unwrap();
 }
 
-pub(crate) fn is_nonblocking(stream: impl AsFd) -> bool {
-    fcntl_getfl(&stream).unwrap().contains(OFlags::NONBLOCK)
-}
-
 /// A pseudoterminal (pty(7)): what a child prints on its terminal can be read.
 pub(crate) struct Terminal {
     screen: File,

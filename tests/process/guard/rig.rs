@@ -162,8 +162,7 @@ impl Rig {
 
     /// Waits until so many count as passed on, and none as dropped. The last one counts after it was written.
     pub(crate) fn wait_forwarded(&mut self, count: u32) {
-        let expected = json!({"forwarded": count, "dropped": 0});
-        wait_until("all are passed on", || self.gateway.stats()["hub"] == expected);
+        self.gateway.wait_count("hub", json!({"forwarded": count, "dropped": 0}));
     }
 
     pub(crate) fn growth_kib(&self) -> u64 {

@@ -184,19 +184,11 @@ fn hello_of_tls_1_1() -> Vec<u8> {
     [&[22, 3, 1, 0, length + 4, 1, 0, 0, length], hello.as_slice()].concat()
 }
 
-fn expect_failed(rig: &mut Rig, expected: &Value) {
-    wait_until("the counters", || {
-        let counted = &rig.gateway.stats()["failed_handshakes"];
-        println!("{counted}");
-        counted == expected
-    });
-}
-
 #[test]
 fn each_reason_is_counted() {
     let mut rig = Rig::with(["--head-timeout", "5"]);
     rig.client().exchange(&rig.request(FINE)).assert_accepted();
-    expect_failed(&mut rig, &json!({}));
+    rig.gateway.wait_count("failed_handshakes", json!({}));
     let address = rig.gateway.address();
 
     let distrusting = Connector::trusting([Pair::ec().leaf()]);
@@ -229,7 +221,7 @@ fn each_reason_is_counted() {
         "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
         "server-name": 1, "plain-http": 1, "malformed": 1, "closed": 2, "closed-at-certificate": 1, "timed-out": 1,
     });
-    expect_failed(&mut rig, &expected);
+    rig.gateway.wait_count("failed_handshakes", expected);
     let trusted = self_signed_certificate(&rig.gateway);
     let give_it = format!("give it {}, or to a browser gateway-ca.pem beside that\n", trusted.display());
     for expected in [
@@ -256,7 +248,7 @@ fn each_alert_is_counted_under_its_reason_and_no_end_after_a_handshake() {
     changed.stream().send_raw(&record);
     changed.try_response().expect_err("an alert");
     rig.gateway.wait_count("connections", 0);
-    expect_failed(&mut rig, &json!({}));
+    rig.gateway.wait_count("failed_handshakes", json!({}));
 
     let alerts: [(&str, &[u8]); 5] = [
         ("unknown-authority", &[48, 46]),
@@ -273,5 +265,5 @@ fn each_alert_is_counted_under_its_reason_and_no_end_after_a_handshake() {
         }
         expected.insert(reason.into(), descriptions.len().into());
     }
-    expect_failed(&mut rig, &expected.into());
+    rig.gateway.wait_count("failed_handshakes", expected);
 }

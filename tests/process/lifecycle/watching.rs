@@ -31,7 +31,7 @@ fn a_pipe_that_blocks_still_blocks_and_one_that_does_not_block_has_not_ended() {
             gateway.stats();
             gateway.post(FINE).assert_accepted();
         }
-        assert_eq!(is_nonblocking(&shared), nonblocking);
+        assert_eq!(fcntl_getfl(&shared).unwrap().contains(OFlags::NONBLOCK), nonblocking);
         drop(writer);
         assert_eq!(gateway.expect_stopped(), 3);
         gateway.wait_log("info: stdin ended, so the gateway stops\n");

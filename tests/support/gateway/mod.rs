@@ -167,7 +167,8 @@ impl Gateway {
     }
 
     /// Waits until the count of this name has this value, and returns all counts then.
-    pub(crate) fn wait_count(&mut self, name: &str, wanted: usize) -> Value {
+    pub(crate) fn wait_count(&mut self, name: &str, wanted: impl Into<Value>) -> Value {
+        let wanted = wanted.into();
         eventually(&format!("{name}: {wanted}"), || Some(self.stats()).filter(|stats| stats[name] == wanted))
     }
 
