@@ -2,17 +2,6 @@
 
 use super::*;
 
-fn stop(gateway: &mut Gateway) -> Value {
-    gateway.signal(Signal::TERM);
-    gateway.wait_stopped().1
-}
-
-fn send(gateway: &Gateway, request: &Request) -> TcpStream {
-    let mut socket = net::connect(&gateway.address().into()).unwrap();
-    socket.write_all(&request.bytes()).unwrap();
-    socket.into()
-}
-
 #[test]
 fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     let start = Instant::now();
@@ -35,7 +24,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
         let request = request.field("Connection", "close");
         for _ in 0..times {
             bytes_in += request.bytes().len();
-            bytes_out += io::copy(&mut send(&fixture.gateway, &request), &mut io::sink()).unwrap() as usize;
+            bytes_out += io::copy(&mut fixture.raw_client(&request.bytes()), &mut io::sink()).unwrap() as usize;
             connections += 1;
         }
         answers.insert(status.to_string(), times.into());
@@ -44,7 +33,7 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
 
     // Ten connections stay open after one request each.
     let request = fixture.request(message_of(0, 0, "").body());
-    let mut open: Vec<_> = (0..10).map(|_| send(&fixture.gateway, &request)).collect();
+    let mut open: Vec<_> = (0..10).map(|_| fixture.raw_client(&request.bytes())).collect();
     bytes_in += 10 * request.bytes().len();
     for stream in &mut open {
         let mut answer = Vec::new();
@@ -66,7 +55,8 @@ fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     assert_eq!((&stats["accepted"], &stats["refused"]), (&json!(15), &json!({})), "{stats}");
     drop(open);
 
-    let last = stop(&mut fixture.gateway);
+    fixture.gateway.signal(Signal::TERM);
+    let (_, last) = fixture.gateway.wait_stopped();
     for name in ["answers", "refused", "accepted", "bytes_in", "bytes_out", "connections_accepted", "endpoints"] {
         assert_eq!(last[name], stats[name], "{name}: {last}");
     }
@@ -92,7 +82,8 @@ fn refusals_are_counted_by_their_reason() {
     let stats = gateway.stats();
     let expected = (&json!({"bus-not-connected": 3}), &json!({"503": 3}));
     assert_eq!((&stats["refused"], &stats["answers"]), expected, "{stats}");
-    assert_eq!(stop(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_stopped().1["refused"], json!({"bus-not-connected": 3}));
 
     // All connections together may hold ten bytes.
     let mut fixture = Fixture::with(["--max-buffered", "10"]);

@@ -141,7 +141,7 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
     let mut rig = Rig::with(LONG);
     let hello = rig.begin().handshake_bytes();
     let stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()];
-    let _stalled = stalled.map(|sent_bytes| connected_with(&rig.gateway, &hello[..sent_bytes]));
+    let _stalled = stalled.map(|sent_bytes| rig.gateway.raw_client(&hello[..sent_bytes]));
     rig.gateway.terminate();
 }
 

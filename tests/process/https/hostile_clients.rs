@@ -38,7 +38,7 @@ fn plain_http_gets_a_readable_answer_and_is_counted_and_garbage_is_refused_with_
         b"\x16\x03\x01\xff\xff".repeat(9),
     ];
     for garbage in garbage {
-        let client = connected_with(&rig.gateway, &garbage);
+        let client = rig.gateway.raw_client(&garbage);
         client.shutdown(Shutdown::Write).unwrap();
         let received = read_to_end(&client);
         assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
@@ -62,7 +62,7 @@ fn a_handshake_that_stalls_is_closed_in_time() {
     let (mut complete, mut slow) = (rig.client(), rig.begin());
     let hello = slow.handshake_bytes();
     let stalled = [0, 1, 11, hello.len() - 1, hello.len()];
-    let stalled = stalled.map(|bytes| connected_with(&rig.gateway, &hello[..bytes]));
+    let stalled = stalled.map(|bytes| rig.gateway.raw_client(&hello[..bytes]));
     // A handshake that is sent slowly does not extend the timeout.
     slow.send_slowly(&hello);
     read_to_end(slow.socket());
@@ -211,11 +211,11 @@ fn each_reason_is_counted() {
     let name = with_port.windows(9).position(|bytes| bytes == b"localhost").unwrap();
     with_port[name..name + 9].copy_from_slice(b"localho:1");
     for bytes in [hello_of_tls_1_1(), with_port, b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
-        assert!(!read_to_end(&connected_with(&rig.gateway, &bytes)).is_empty());
+        assert!(!read_to_end(&rig.gateway.raw_client(&bytes)).is_empty());
     }
     // So does a health check, which has begun no handshake.
-    connected_with(&rig.gateway, b"").shutdown(Shutdown::Write).unwrap();
-    read_to_end(&connected_with(&rig.gateway, &hello[..hello.len() / 3]));
+    rig.gateway.raw_client(b"").shutdown(Shutdown::Write).unwrap();
+    read_to_end(&rig.gateway.raw_client(&hello[..hello.len() / 3]));
 
     let expected = json!({
         "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
@@ -260,7 +260,7 @@ fn each_alert_is_counted_under_its_reason_and_no_end_after_a_handshake() {
     let mut expected = serde_json::Map::new();
     for (reason, descriptions) in alerts {
         for description in descriptions {
-            let rest = read_to_end(&connected_with(&rig.gateway, &[21, 3, 3, 0, 2, 2, *description]));
+            let rest = read_to_end(&rig.gateway.raw_client(&[21, 3, 3, 0, 2, 2, *description]));
             assert!(rest.is_empty(), "{reason}: {rest:?}");
         }
         expected.insert(reason.into(), descriptions.len().into());

@@ -131,13 +131,6 @@ impl Connector {
     }
 }
 
-/// Connects a socket that sends these bytes, whatever they are.
-pub(crate) fn connected_with(gateway: &Gateway, bytes: &[u8]) -> Socket {
-    let mut client = connect(&gateway.address().into()).unwrap();
-    client.write_all(bytes).unwrap();
-    client
-}
-
 pub(crate) fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
 }

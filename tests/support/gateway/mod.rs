@@ -108,6 +108,13 @@ impl Gateway {
         Client::connect(self.address())
     }
 
+    /// Connects a socket that sends these bytes, whatever they are.
+    pub(crate) fn raw_client(&self, bytes: &[u8]) -> Socket {
+        let mut client = connect(&self.address().into()).unwrap();
+        client.write_all(bytes).unwrap();
+        client
+    }
+
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
