@@ -84,10 +84,9 @@ fn what_belongs_to_root_elsewhere_stays_and_what_the_user_has_closed_is_to_be_op
     needs!(can_give_away());
     let (home, folder) = (Home::new(), tempfile::tempdir().unwrap());
     let path = folder.path().join("user_settings.py");
-    let told = home.fails(&["enable", "--settings", path.to_str().unwrap()], 3);
     let (folder, settings) = (folder.path().display(), home.settings.display());
-    let cure = format!("{folder} belongs to user number 0, who may permit it; or name another place");
-    assert!(told.ends_with(&cure), "{told}");
+    home.fails(&["enable", "--settings", path.to_str().unwrap()], 3)
+        .ends(format!("{folder} belongs to user number 0, who may permit it; or name another place"));
     set_mode(&home.settings, 0);
     home.fails(&["send", "t", "{}"], 3).ends(format!("`chmod u+rwX '{settings}'` opens it"));
 }
@@ -137,8 +136,7 @@ fn a_clock_that_is_wrong_is_named_with_its_date() {
         Process::spawn(&mut run)
     };
     let url = format!("https://localhost:{}", gateway.address().port());
-    let told = wrong("send", &["t", "{}", "--url", &url]).finish(5).stderr;
-    assert!(told.trim_end().ends_with(cure) && !told.contains("UNIX"), "{told}");
+    wrong("send", &["t", "{}", "--url", &url]).finish(5).stderr.trim_end().ends(cure).lacks("UNIX");
     wrong("serve", &["--listen", "127.0.0.1:0"]).wait_log(cure);
 }
 

@@ -71,7 +71,7 @@ fn a_parent_learns_why_each_endpoint_is_not_connected_and_another_one_is_served(
     // A machine that is slow takes long for the start too.
     let start = started.elapsed();
     for (endpoint, reason) in &reasons {
-        let told = gateway.wait_disconnected(&endpoint, reason)["reason"].as_str().unwrap().to_owned();
+        let told = gateway.wait_disconnected(endpoint, reason)["reason"].as_str().unwrap().to_owned();
         if *reason == "refused" {
             gateway.wait_log(&format!("{endpoint}: {told}; start the adapter, or run a hub here with `--hub`\n"));
         }

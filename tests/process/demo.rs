@@ -119,22 +119,17 @@ fn curl_line(demo: &Process) -> String {
 /// Pastes the line that the demo prints into a shell, and waits for the message.
 fn assert_pasted_line_is_seen(demo: &Process, line: &str) {
     needs!(is_possible("curl --version"));
-    let output = Command::new("sh").args(["-c", line]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");
+    Process::spawn(&mut command(&["sh", "-c", line])).finish(0).stdout.has("accepted");
     let data = shell_words(line).into_iter().rfind(|it| it.starts_with('{')).expect("the line posts JSON");
     let message: Value = serde_json::from_str(&data).unwrap();
     let topic = message["topic"].as_str().expect("the line posts a topic");
-    let seen = demo.wait_line(topic, |line| line.contains(topic));
     let content = message["payload"]["content"].as_str().unwrap_or_default();
-    assert!(seen.contains(content), "{content:?} is not in {seen:?}");
+    demo.wait_line(topic, |line| line.contains(topic)).has(content);
 }
 
 /// Returns the arguments as a shell passes them to curl.
 fn shell_words(line: &str) -> Vec<String> {
     let script = format!("curl() {{ printf '%s\\0' \"$@\"; }}\n{line}");
-    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let words = String::from_utf8(output.stdout).unwrap();
+    let words = Process::spawn(&mut command(&["sh", "-c", &script])).finish(0).stdout;
     words.split_terminator('\0').map(str::to_owned).collect()
 }

@@ -151,7 +151,7 @@ fn a_parent_learns_that_a_name_cannot_be_resolved() {
     let nobody = format!("nameserver {}\n", free_address().ip());
     with_file_at("/etc/resolv.conf", &nobody, |script, _| {
         let mut gateway = Gateway::serve().after(script).connect(UNKNOWN).start();
-        gateway.wait_disconnected(&UNKNOWN, "the name cannot be resolved");
+        gateway.wait_disconnected(UNKNOWN, "the name cannot be resolved");
     });
 }
 

@@ -43,7 +43,7 @@ fn a_hub_whose_network_is_gone_is_noticed_while_data_is_unsent_and_served_when_i
     post().assert_accepted();
     set_network("down");
     post().assert_accepted();
-    gateway.wait_disconnected(&endpoint, "acknowledged nothing for 20 s");
+    gateway.wait_disconnected(endpoint, "acknowledged nothing for 20 s");
     gateway.wait_log("were not acknowledged by the hub at tcp://127.0.0.1:16130 are lost: 2 at most");
     set_network("up");
     gateway.wait_connected();

@@ -14,9 +14,7 @@ use super::*;
 use crate::support::topics::TOPICS;
 
 fn printed(program: &str, arguments: &str) -> String {
-    let output = command(&[program]).args(arguments.split(' ')).current_dir(repository("")).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    Process::spawn(command(&[program]).args(arguments.split(' ')).current_dir(repository(""))).finish(0).stdout
 }
 
 fn strings<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {

@@ -243,7 +243,6 @@ fn who_is_not_read_and_has_pinged_gets_pongs_at_its_own_pace() {
 
 #[test]
 fn who_waits_for_a_reservation_and_has_pinged_gets_pongs_at_its_own_pace() {
-    const MIB: usize = 1 << 20;
     let builder = Gateway::serve().arguments(["--max-body", &(64 * MIB).to_string(), "--drain-timeout", "1"]);
     let rig = Rig::start(builder, Side::Hub, Transport::Tcp, OWN_TOPIC);
     let begun = |bytes| [frame(MORE, b"begun"), frame_head(0, bytes), vec![b' '; MIB]].concat();

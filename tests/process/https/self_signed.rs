@@ -138,8 +138,8 @@ fn a_pair_is_renewed_while_connections_stay() {
     assert_same_set("files", entries, [certificate.clone(), key, authority, gateway.settings.path().into()]);
     early.exchange(&gateway.request(FINE)).assert_accepted();
     gateway.wait_log("since the last one ends in less than 30 days");
-    gateway.wait_log("new connections get the new certificate");
-    gateway.log().has_times(1, "new connections get the new certificate");
+    let line = "new connections get the new certificate";
+    gateway.wait_log(line).has_times(1, line);
 
     // The files were replaced and not overwritten, so a program that had opened them reads the old content.
     for (mut held, was) in held.into_iter().zip([&pair.certificate, &pair.key]) {

@@ -161,10 +161,7 @@ fn a_terminal_sees_the_progress_and_the_summary() {
     }
     drop(writer);
     send.finish(0);
-    let screen = terminal.read_to_end();
-    for shown in ["\r\x1b[K2 lines accepted in ", "info: 2 lines accepted in "] {
-        assert!(screen.contains(shown), "{screen:?}");
-    }
+    terminal.read_to_end().has("\r\x1b[K2 lines accepted in ").has("info: 2 lines accepted in ");
 }
 
 #[test]
@@ -181,9 +178,8 @@ fn a_terminal_sees_which_share_of_a_file_is_done() {
     thread::sleep(Duration::from_millis(500));
     send.signal(Signal::INT);
     send.finish(1);
-    let screen = terminal.read_to_end();
-    assert!(screen.contains(" % done, ") && screen.contains(" s left"), "{screen:?}");
-    assert!(screen.contains("error: ended by a signal; unsent: everything from line "), "{screen:?}");
+    let screen = terminal.read_to_end().has(" % done, ").has(" s left");
+    screen.has("error: ended by a signal; unsent: everything from line ");
 }
 
 /// Nothing takes messages for as long as lines are sent again.
