@@ -36,7 +36,7 @@ fn the_curl_line_posts_a_message_wherever_the_demo_listens() {
         let mut demo = Process::spawn(demo(&["--listen", place]).current_dir(directory.path()));
         assert_pasted_line_is_seen(&demo, &curl_line(&demo));
         demo.stop(Signal::INT);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{place}");
+        assert_eq!(entries(&directory).count(), 0, "{place}");
     }
 }
 
@@ -81,8 +81,7 @@ fn a_demo_ends_when_its_terminal_hangs_up() {
     demo.wait_log("listening on");
     drop(terminal);
     demo.finish(0);
-    let left = fs::read_dir(temporary.path()).unwrap().count();
-    assert_eq!(left, 0, "the demo removes its certificate");
+    assert_eq!(entries(&temporary).count(), 0, "the demo removes its certificate");
 }
 
 /// The shell does as nohup(1) does.

@@ -10,7 +10,7 @@ fn switch(command: &str, settings: &Path, status: i32) -> Transcript {
 }
 
 fn files_beside(settings: &Path) -> usize {
-    fs::read_dir(settings.parent().unwrap()).unwrap().count()
+    entries(settings.parent().unwrap()).count()
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn a_locked_folder_of_sockets_delays_no_stop() {
         let mut gateway = Gateway::serve().arguments(arguments).stdin(Stdio::piped()).spawn();
         eventually_handles_signals(&gateway);
         gateway.stats();
-        let has_sockets = || fs::read_dir(directory.path()).unwrap().next().is_some();
+        let has_sockets = || entries(&directory).next().is_some();
         wait_until("the first socket", has_sockets);
         if by_stdin {
             gateway.close_stdin();
@@ -320,16 +320,15 @@ fn a_gateway_that_idles_beside_busy_programs_wakes_for_its_looks_alone() {
 fn an_api_that_is_switched_off_while_its_sockets_are_opened_never_opens() {
     let directory = tempfile::tempdir().unwrap();
     let lock = File::open(directory.path()).unwrap();
-    let place = |number: usize| format!("unix:{}/{number}", directory.path().display());
-    let places: Vec<_> = (0..3).flat_map(|number| ["--listen".to_owned(), place(number)]).collect();
-    let mut gateway =
-        Gateway::serve().no_settings().arguments(places.iter().map(String::as_str)).listen(ANY_PORT).start_disabled();
+    let place = |number: usize| directory.path().join(number.to_string());
+    let builder = (0..3).map(place).fold(Gateway::serve().no_settings(), |it, path| it.listen_at(&path));
+    let mut gateway = builder.listen(ANY_PORT).start_disabled();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     fs::write(gateway.settings.path(), enabled(&token("of-the-test"))).unwrap();
-    wait_until("the first socket", || fs::read_dir(directory.path()).unwrap().next().is_some());
+    wait_until("the first socket", || entries(&directory).next().is_some());
     fs::write(gateway.settings.path(), disabled()).unwrap();
     gateway.wait_settings("reloaded");
     gateway.wait_settings("reloaded");
-    wait_until("no socket", || fs::read_dir(directory.path()).unwrap().next().is_none());
+    wait_until("no socket", || entries(&directory).next().is_none());
     gateway.stop().stdout.lacks("listening");
 }

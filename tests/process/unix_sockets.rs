@@ -16,9 +16,8 @@ fn it_speaks_http_beside_an_address_in_https_and_without_one() {
         }
         assert_eq!(gateway.wait_event("listening")["url"], UNIX_URL);
         Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
-        let made = fs::read_dir(gateway.settings.path().parent().unwrap()).unwrap();
-        let has_pair = made.into_iter().any(|entry| entry.unwrap().file_name().to_str().unwrap().contains("gateway-"));
-        assert_eq!(has_pair, has_address);
+        let is_of_pair = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().contains("gateway-");
+        assert_eq!(entries(gateway.settings.path().parent().unwrap()).any(is_of_pair), has_address);
         gateway.terminate();
     }
 }
@@ -29,7 +28,7 @@ fn a_socket_that_cannot_be_opened_to_the_end_is_4_and_leaves_no_file() {
     let refusal = Refusal { call: libc::SYS_listen, argument: None, errno: Errno::MFILE };
     let gateway = Gateway::serve().connect(&dead_endpoint()).listen_at(&path);
     refusal.during(|| gateway.fail(4));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(entries(&directory).count(), 0);
 }
 
 #[test]
@@ -53,12 +52,10 @@ fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
 #[test]
 fn settings_that_switch_off_are_told_when_every_socket_is_gone() {
     let directory = tempfile::tempdir().unwrap();
-    let place = |number: usize| format!("unix:{}/{number}", directory.path().display());
-    let places: Vec<_> = (0..100).flat_map(|number| ["--listen".to_owned(), place(number)]).collect();
-    let mut gateway = Gateway::serve().arguments(places.iter().map(String::as_str)).start();
+    let place = |number: usize| directory.path().join(number.to_string());
+    let mut gateway = (0..100).map(place).fold(Gateway::serve(), |it, path| it.listen_at(&path)).start();
     gateway.disable();
     gateway.wait_settings("reloaded");
-    let left = fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(left, 0, "sockets are left");
+    assert_eq!(entries(&directory).count(), 0, "sockets are left");
     gateway.terminate();
 }

@@ -84,6 +84,11 @@ pub(crate) fn temporary_paths<const N: usize>(names: [&str; N]) -> (TempDir, [Pa
     (directory, paths)
 }
 
+/// Returns the path of each entry of a directory.
+pub(crate) fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path())
+}
+
 /// The user `nobody`, and its group, on most systems. It owns no file of these tests.
 pub(crate) const NOBODY: u32 = 65_534;
 

@@ -103,6 +103,12 @@ impl<S: Read + Write> Client<S> {
         self.response()
     }
 
+    /// Sends the head of this request alone, and waits until the gateway has read it.
+    pub(crate) fn begin(&mut self, request: &Request) {
+        self.send(request.clone().field("Expect", "100-continue").head());
+        assert_eq!(self.response().status, 100, "the head is not read, or refused");
+    }
+
     pub(crate) fn response(&mut self) -> Answer {
         self.try_response().expect("an answer")
     }

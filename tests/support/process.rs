@@ -97,6 +97,12 @@ pub(crate) fn beside_a_hub(script: &str, publishers: &str) -> String {
     unshared("--net", &format!("ip link set lo up && {script} && {{ {hub} & }}"))
 }
 
+/// Returns a command that runs this program, with its arguments, in the network of a process.
+pub(crate) fn in_network_of(process: u32, program: &str) -> Command {
+    let words = format!("nsenter --target {process} --user --preserve-credentials --net {program}");
+    command(&words.split(' ').collect::<Vec<_>>())
+}
+
 /// A system call that the kernel refuses: always, or where an argument, given by its place, is at least so large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {

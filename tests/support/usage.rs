@@ -5,13 +5,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use super::*;
 
 pub(crate) fn descriptors(process: u32) -> usize {
-    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+    entries(format!("/proc/{process}/fd")).count()
 }
 
 pub(crate) fn highest_descriptor(process: u32) -> usize {
-    let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
-    let numbers = open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
-    numbers.max().unwrap()
+    let number = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    entries(format!("/proc/{process}/fd")).map(number).max().unwrap()
 }
 
 pub(crate) fn resident_kib(process: u32) -> u64 {
@@ -47,7 +46,7 @@ pub(crate) fn cpu_ticks_within(time: Duration, process: u32, meanwhile: &str) ->
 
 /// Returns the folders of the threads of a process.
 pub(crate) fn threads(process: u32) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path())
+    entries(format!("/proc/{process}/task"))
 }
 
 /// Returns whether a thread waits: field 3 of proc_pid_stat(5). One that has ended does not.

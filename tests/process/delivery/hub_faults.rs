@@ -35,11 +35,8 @@ fn a_hub_whose_network_is_gone_is_noticed_while_data_is_unsent_and_served_when_i
     gateway.wait_event("ready");
     let mut client = Client::connect_to(&path);
     let mut post = || client.exchange(&gateway.request(FINE));
-    let id = gateway.id().to_string();
-    let set_network = |state| {
-        let ip = ["nsenter", "--target", &id, "--user", "--net", "ip", "link", "set", "lo", state];
-        assert!(succeeds(&ip), "{ip:?}");
-    };
+    let id = gateway.id();
+    let set_network = |state| Process::spawn(&mut in_network_of(id, &format!("ip link set lo {state}"))).finish(0);
     post().assert_accepted();
     set_network("down");
     post().assert_accepted();

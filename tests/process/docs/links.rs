@@ -48,8 +48,7 @@ fn the_deb_ships_what_its_documents_link_to_and_the_unit_that_the_page_of_operat
         let kept =
             to.strip_prefix("usr/share/doc/adapter-gateway/").is_some_and(|to| to.trim_end_matches('/') == folder);
         let (before, after) = (name.split('*').next().unwrap(), name.split('*').next_back().unwrap());
-        let files = fs::read_dir(repository(folder)).unwrap().map(|file| file.unwrap().file_name());
-        let files = files.map(|file| file.into_string().unwrap());
+        let files = entries(repository(folder)).map(|file| file.file_name().unwrap().to_str().unwrap().to_owned());
         let files = files.filter(move |file| kept && file.starts_with(before) && file.ends_with(after));
         files.flat_map(move |file| [folder.to_owned(), format!("{folder}/{file}").trim_start_matches('/').to_owned()])
     });

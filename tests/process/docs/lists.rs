@@ -48,8 +48,8 @@ fn options_of_the_python_package() -> BTreeSet<String> {
 }
 
 fn test_programs() -> BTreeSet<String> {
-    let files = fs::read_dir(repository("tests")).unwrap().map(|entry| entry.unwrap().path());
-    let programs = files.filter(|path| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file());
+    let programs = entries(repository("tests"))
+        .filter(|path| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file());
     programs.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
 }
 

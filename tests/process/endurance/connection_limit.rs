@@ -31,17 +31,12 @@ fn wait_answered(client: &mut Client) {
 /// Returns a client in a request: the gateway has its head, and waits for its body.
 fn client_in_request(gateway: &Gateway) -> Client {
     let mut client = gateway.client();
-    client.send(request_in_two_parts(gateway).head());
-    assert_eq!(client.response().status, 100, "it has no place");
+    client.begin(&gateway.request(FINE));
     client
 }
 
-fn request_in_two_parts(gateway: &Gateway) -> Request {
-    gateway.request(FINE).field("Expect", "100-continue")
-}
-
-fn finish(client: &mut Client, gateway: &Gateway) {
-    client.send(request_in_two_parts(gateway).body());
+fn finish(client: &mut Client) {
+    client.send(FINE);
     client.response().assert_accepted();
 }
 
@@ -62,10 +57,10 @@ fn with_max_connections_5_the_sixth_client_waits_until_another_has_its_answer_or
     wait_answered(&mut seventh);
     // Clients that leave while they wait take no place.
     (0..20).for_each(|_| connect_and_request(&gateway).reset());
-    finish(&mut connected[0], &gateway);
+    finish(&mut connected[0]);
     let mut last = connect_and_request(&gateway);
     wait_answered(&mut last);
-    connected[1..].iter_mut().for_each(|client| finish(client, &gateway));
+    connected[1..].iter_mut().for_each(finish);
     drop((last, connected, sixth, seventh));
     gateway.wait_count("connections", 0);
 }
@@ -88,7 +83,7 @@ fn idle_clients_give_way_first_and_then_those_without_a_request_and_none_in_a_re
         assert_none_answered([&mut last]);
         assert_eq!(gave_way(&mut gateway), 3);
         gateway.wait_log(": there are as many as --max-connections or the limit of open files allows");
-        in_request.iter_mut().for_each(|client| finish(client, &gateway));
+        in_request.iter_mut().for_each(finish);
         wait_answered(&mut last);
     }
 }
@@ -126,7 +121,7 @@ fn more_clients_than_places_are_all_served_while_silent_ones_connect() {
         }
     });
     drop(silent);
-    finish(&mut in_request, &gateway);
+    finish(&mut in_request);
     assert!(gave_way(&mut gateway) > 0);
     let stderr = gateway.stop().stderr;
     let count = stderr.lines().filter(|line| line.contains(" gave way to ")).count();
@@ -142,7 +137,7 @@ fn connections_are_limited_below_the_limit_of_descriptors() {
         let mut others: Vec<_> = (0..16).map(|_| connect_and_request(&gateway)).collect();
         assert_none_answered(&mut others);
         assert_idle(&gateway, "while other clients wait");
-        connected.iter_mut().for_each(|client| finish(client, &gateway));
+        connected.iter_mut().for_each(finish);
         others.iter_mut().for_each(wait_answered);
         let expected = format!("at most {limit} connections, since the limit of descriptors is 160");
         gateway.stop().stderr.has(expected).lacks("cannot accept");
@@ -160,7 +155,7 @@ fn without_free_descriptors_idle_clients_give_way_and_if_there_are_none_the_gate
     let mut waiting: Vec<_> = (0..5).map(|_| connect_and_request(&gateway)).collect();
     assert_none_answered(&mut waiting);
     assert_idle(&gateway, "while no descriptor is free");
-    others.iter_mut().for_each(|client| finish(client, &gateway));
+    others.iter_mut().for_each(finish);
     waiting.iter_mut().for_each(wait_answered);
     limit_descriptors(gateway.id(), former_limit);
     let stderr = gateway.stop().stderr;

@@ -181,12 +181,6 @@ fn many_short_pauses_count_for_nobody() {
 const NEAR: &str = "ip link set lo up && ip link add near type veth peer name far && ip link set near up && \
     ip address add 10.9.8.1/24 dev near";
 
-/// Returns a command that runs this program, with its arguments, in the network of a process.
-fn in_network_of(process: u32, program: &str) -> Command {
-    let words = format!("nsenter --target {process} --user --preserve-credentials --net {program}");
-    command(&words.split(' ').collect::<Vec<_>>())
-}
-
 /// Who does not read acknowledges still that its window is full.
 #[test]
 fn a_subscriber_whose_machine_vanishes_is_disconnected_and_one_that_is_stopped_stays() {
@@ -201,9 +195,9 @@ fn a_subscriber_whose_machine_vanishes_is_disconnected_and_one_that_is_stopped_s
     let machine = Process::spawn(in_network_of(near, "unshare --net cat /proc/uptime -").stdin(Stdio::piped()));
     machine.wait_line("a network", |_| true);
     let far = machine.id();
-    let run = |process, program: &str| in_network_of(process, program).status().unwrap().success();
-    assert!(run(near, &format!("ip link set far netns {far}")));
-    assert!(run(far, "ip address add 10.9.8.2/24 dev far") && run(far, "ip link set far up"));
+    let run = |process, program: &str| _ = Process::spawn(&mut in_network_of(process, program)).finish(0);
+    run(near, &format!("ip link set far netns {far}"));
+    ["ip address add 10.9.8.2/24 dev far", "ip link set far up"].map(|program| run(far, program));
 
     let listen = |process, topic: &str| {
         let program = binary().get_program().to_str().unwrap().to_owned();
@@ -217,7 +211,7 @@ fn a_subscriber_whose_machine_vanishes_is_disconnected_and_one_that_is_stopped_s
     wait_until("its window is full", || poster.post_together(100) && count(&gateway.stats(), "queue_depth") > 100);
 
     let (lateness, since) = (Lateness::watch(), Instant::now());
-    assert!(run(far, "ip link set far down"));
+    run(far, "ip link set far down");
     gateway.post(Message::new("sent", "{}").body()).assert_accepted();
     let lost = [(); 2].map(|()| {
         let event = gateway.wait_event("subscriber");

@@ -134,7 +134,7 @@ fn a_pair_is_renewed_while_connections_stay() {
         Some(chain)
     });
     // The temporary files of the renewal are gone.
-    let entries = fs::read_dir(certificate.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let entries = entries(certificate.parent().unwrap());
     assert_same_set("files", entries, [certificate.clone(), key, authority, gateway.settings.path().into()]);
     early.exchange(&gateway.request(FINE)).assert_accepted();
     gateway.wait_log("since the last one ends in less than 30 days");

@@ -13,9 +13,8 @@ fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
         idle.exchange(&gateway.request(FINE)).assert_accepted();
         bus.next();
         let late = Message::new("late", r#"{"in":"time"}"#);
-        let request = gateway.request(late.body()).field("Expect", "100-continue");
-        slow.send(request.head());
-        assert_eq!(slow.response().status, 100, "the gateway has read the head");
+        let request = gateway.request(late.body());
+        slow.begin(&request);
         slow.send(&request.body()[..10]);
         gateway.signal(Signal::TERM);
         idle.expect_close();
@@ -61,19 +60,15 @@ fn requests_of_connections_that_were_not_accepted_are_answered_before_the_socket
         let few = ["--max-connections", "2", "--drain-timeout", "10", "--workers", workers];
         let mut gateway = builder.arguments(few).start();
         let request = gateway.request(FINE);
-        let in_two_parts = gateway.request(FINE).field("Expect", "100-continue");
         let mut in_request = [(); 2].map(|()| gateway.client());
-        for client in &mut in_request {
-            client.send(in_two_parts.head());
-            assert_eq!(client.response().status, 100);
-        }
+        in_request.iter_mut().for_each(|client| client.begin(&request));
         let mut by_tcp = [(); 12].map(|()| gateway.client());
         let mut by_path = [(); 12].map(|()| Client::connect_to(&path));
         by_tcp.iter_mut().for_each(|client| client.send(request.bytes()));
         by_path.iter_mut().for_each(|client| client.send(request.bytes()));
         gateway.signal(Signal::TERM);
         gateway.wait_event("not-ready");
-        in_request.iter_mut().for_each(|client| client.send(in_two_parts.body()));
+        in_request.iter_mut().for_each(|client| client.send(request.body()));
         in_request.into_iter().for_each(|mut client| client.response().assert_accepted());
         by_tcp.into_iter().for_each(|mut client| client.response().assert_accepted());
         by_path.iter_mut().for_each(|client| client.response().assert_accepted());
@@ -99,11 +94,10 @@ fn clients_that_connect_all_the_time_do_not_hold_up_the_stop() {
 #[test]
 fn a_request_that_is_not_whole_at_the_end_of_the_drain_is_refused() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "1"]).start();
-    let request = gateway.request(FINE).field("Expect", "100-continue");
+    let request = gateway.request(FINE);
     let [mut in_head, mut in_body] = [gateway.client(), gateway.client()];
     in_head.send(&request.head()[..20]);
-    in_body.send(request.head());
-    assert_eq!(in_body.response().status, 100);
+    in_body.begin(&request);
     gateway.signal(Signal::TERM);
     for client in [&mut in_head, &mut in_body] {
         assert_eq!(client.expect_last(503).kind, "stopping");
