@@ -197,7 +197,8 @@ fn a_subscriber_whose_machine_vanishes_is_disconnected_and_one_that_is_stopped_s
     let far = machine.id();
     let run = |process, program: &str| _ = Process::spawn(&mut in_network_of(process, program)).finish(0);
     run(near, &format!("ip link set far netns {far}"));
-    ["ip address add 10.9.8.2/24 dev far", "ip link set far up"].map(|program| run(far, program));
+    run(far, "ip address add 10.9.8.2/24 dev far");
+    run(far, "ip link set far up");
 
     let listen = |process, topic: &str| {
         let program = binary().get_program().to_str().unwrap().to_owned();
