@@ -86,7 +86,8 @@ impl Socket {
     }
 
     fn wake_all(&self) {
-        [&self.reader, &self.writer, &self.client_reader, &self.client_writer].map(Notify::notify_waiters);
+        let all = [&self.reader, &self.writer, &self.client_reader, &self.client_writer];
+        all.into_iter().for_each(Notify::notify_waiters);
     }
 
     pub(crate) async fn readable(&self) {
@@ -166,8 +167,7 @@ impl Socket {
 
     pub(crate) fn end_both(&self) {
         let mut state = self.state.borrow_mut();
-        state.gateway_ended = true;
-        state.gateway_gone = true;
+        (state.gateway_ended, state.gateway_gone) = (true, true);
         self.wake_all();
     }
 }
@@ -176,41 +176,41 @@ impl Socket {
 impl Socket {
     /// Sends all of these bytes, as the window allows. Returns whether the gateway may still read.
     pub(crate) async fn send(&self, mut bytes: &[u8]) -> bool {
-        while !bytes.is_empty() {
+        let some = |bytes: &[u8]| {
             let mut state = self.state.borrow_mut();
-            if state.gateway_gone || state.client_closed {
-                return false;
-            }
             let room = WINDOW_BYTES.saturating_sub(state.to_gateway.len()).min(bytes.len());
-            if room == 0 {
-                drop(state);
-                self.client_writer.notified().await;
-                continue;
+            let goes_on = !state.gateway_gone && !state.client_closed;
+            state.to_gateway.extend(&bytes[..if goes_on { room } else { 0 }]);
+            goes_on.then_some(room)
+        };
+        while !bytes.is_empty() {
+            match some(bytes) {
+                None => return false,
+                Some(0) => self.client_writer.notified().await,
+                Some(sent) => {
+                    self.reader.notify_waiters();
+                    bytes = &bytes[sent..];
+                }
             }
-            state.to_gateway.extend(&bytes[..room]);
-            self.reader.notify_waiters();
-            bytes = &bytes[room..];
         }
         true
     }
 
     /// Waits for bytes, and drops as many. Returns how many there were; 0 at the end.
     pub(crate) async fn receive(&self, most: usize, into: &mut Vec<u8>) -> usize {
-        loop {
-            let mut state = self.state.borrow_mut();
-            let has_none = state.to_client.is_empty();
-            if state.client_closed || has_none && (state.gateway_ended || state.gateway_gone) {
-                return 0;
-            }
-            if !has_none {
-                let bytes = most.min(state.to_client.len());
-                into.extend(state.to_client.drain(..bytes));
-                self.writer.notify_waiters();
-                return bytes;
-            }
-            drop(state);
+        let has_none = || {
+            let state = self.state.borrow();
+            let has_ended = state.client_closed || state.gateway_ended || state.gateway_gone;
+            state.to_client.is_empty() && !has_ended
+        };
+        while has_none() {
             self.client_reader.notified().await;
         }
+        let mut state = self.state.borrow_mut();
+        let bytes = if state.client_closed { 0 } else { most.min(state.to_client.len()) };
+        into.extend(state.to_client.drain(..bytes));
+        self.writer.notify_waiters();
+        bytes
     }
 
     pub(crate) fn end(&self) {
@@ -228,8 +228,7 @@ impl Socket {
             return;
         }
         note!(self.life, "closed", "{} unread", state.to_client.len());
-        state.client_closed = true;
-        state.client_ended = true;
+        (state.client_closed, state.client_ended) = (true, true);
         if !state.to_client.is_empty() && state.error.is_none() {
             state.error = Some(Errno::CONNRESET);
         }
@@ -241,8 +240,7 @@ impl Socket {
         let error = self.random.borrow_mut().pick(&REMOTE_ERRORS);
         let mut state = self.state.borrow_mut();
         note!(self.life, "reset", "{error:?}");
-        state.client_closed = true;
-        state.client_ended = true;
+        (state.client_closed, state.client_ended) = (true, true);
         if !state.gateway_gone {
             state.error = Some(error);
         }

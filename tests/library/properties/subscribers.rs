@@ -28,7 +28,11 @@ pub(crate) fn subscriptions(mut input: &[u8]) {
         let most = usize::from(length >> 4);
         assert!(subscriptions.first(most).iter().eq(distinct.iter().take(most)));
         for topic in [&prefix, &[&prefix, &input[..input.len().min(PREFIX_BYTES)]].concat()] {
-            assert_eq!(subscriptions.matching(topic), wanting(&entries, topic), "{topic:?} of {entries:?}");
+            let mut wanting = PlaceSet::default();
+            for (place, _) in entries.iter().filter(|(_, prefix)| topic.starts_with(prefix)) {
+                wanting.insert(*place);
+            }
+            assert_eq!(subscriptions.matching(topic), wanting, "{topic:?} of {entries:?}");
         }
     }
     PLACES.iter().for_each(|place| subscriptions.leave(*place));
@@ -52,12 +56,4 @@ fn take(subscriptions: &mut Subscriptions, entries: &mut BTreeSet<Entry>, action
             subscriptions.leave(place);
         }
     }
-}
-
-fn wanting(entries: &BTreeSet<Entry>, topic: &[u8]) -> PlaceSet {
-    let mut places = PlaceSet::default();
-    for (place, _) in entries.iter().filter(|(_, prefix)| topic.starts_with(prefix)) {
-        places.insert(*place);
-    }
-    places
 }
