@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fmt, io};
 
+use libc::{BPF_ABS, BPF_B, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use socket2::{SockFilter, SockRef, Type};
@@ -29,14 +30,22 @@ const BACKLOG: i32 = 4096;
 
 /// A filter of packets at a socket of TCP that drops those with which clients begin to connect, and lets pass what
 /// completes a handshake that has begun. Without it, a request could come between the last accept and the close, and
-/// clients that connect all the time would never let the backlog be empty. The instructions are those of `linux/filter.h`,
-/// and the flags are where RFC 9293 §3.1 has them.
+/// clients that connect all the time would never let the backlog be empty.
 const NO_SYN: [SockFilter; 4] = [
-    SockFilter::new(0x30, 0, 0, 13), // BPF_LD | BPF_B | BPF_ABS: loads the byte of the flags
-    SockFilter::new(0x45, 0, 1, 0x02), // BPF_JMP | BPF_JSET | BPF_K: skips one instruction where SYN is not set
-    SockFilter::new(0x06, 0, 0, 0),  // BPF_RET | BPF_K: lets no byte of the packet pass
-    SockFilter::new(0x06, 0, 0, u32::MAX), // BPF_RET | BPF_K: lets all of them pass
+    SockFilter::new((BPF_LD | BPF_B | BPF_ABS) as u16, 0, 0, FLAGS_AT),
+    // Where the bit is not set, the next instruction is skipped.
+    SockFilter::new((BPF_JMP | BPF_JSET | BPF_K) as u16, 0, 1, SYN),
+    SockFilter::new((BPF_RET | BPF_K) as u16, 0, 0, NOTHING),
+    SockFilter::new((BPF_RET | BPF_K) as u16, 0, 0, ALL),
 ];
+
+/// Where the byte of the flags is in the header of TCP, and the bit of SYN in it (RFC 9293 §3.1).
+const FLAGS_AT: u32 = 13;
+const SYN: u32 = 0x02;
+
+/// How many bytes of a packet pass.
+const NOTHING: u32 = 0;
+const ALL: u32 = u32::MAX;
 
 /// The pause in accepting after an error, such as no descriptors left: attempts that fail at once take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -128,23 +128,23 @@ impl BodyDecoder {
     fn next(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
         use DecoderState::*;
         self.section_left = self.section_left.checked_sub(1).ok_or_else(|| self.fault(RequestFault::ChunkLine))?;
-        let next = match (self.state, byte) {
+        Ok(match (self.state, byte) {
             (SizeStart | Size, _) if let Some(digit) = char::from(byte).to_digit(16) => {
                 self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
                 Size
             }
             (Size | Name | Token | QuotedEnd, b'\r') => SizeLf,
-            (Size | BeforeSemicolon | Token | QuotedEnd, b' ' | b'\t') => BeforeSemicolon,
-            (Size | BeforeSemicolon | Name | BehindName | Token | QuotedEnd, b';') => NameStart,
-            (NameStart | BehindName | ValueStart, b' ' | b'\t') => self.state,
-            (Name, b' ' | b'\t') => BehindName,
-            (Name | BehindName, b'=') => ValueStart,
-            (NameStart | Name, _) if is_tchar(byte) => Name,
-            (ValueStart | Token, _) if is_tchar(byte) => Token,
-            (ValueStart, b'"') => QuotedString,
-            (QuotedString, b'"') => QuotedEnd,
-            (QuotedString, b'\\') => QuotedPair,
-            (QuotedString | QuotedPair, _) if is_text(byte) => QuotedString,
+            (Size | BeforeSemicolon | Token | QuotedEnd, b' ' | b'\t') => self.extension(BeforeSemicolon)?,
+            (Size | BeforeSemicolon | Name | BehindName | Token | QuotedEnd, b';') => self.extension(NameStart)?,
+            (NameStart | BehindName | ValueStart, b' ' | b'\t') => self.extension(self.state)?,
+            (Name, b' ' | b'\t') => self.extension(BehindName)?,
+            (Name | BehindName, b'=') => self.extension(ValueStart)?,
+            (NameStart | Name, _) if is_tchar(byte) => self.extension(Name)?,
+            (ValueStart | Token, _) if is_tchar(byte) => self.extension(Token)?,
+            (ValueStart, b'"') => self.extension(QuotedString)?,
+            (QuotedString, b'"') => self.extension(QuotedEnd)?,
+            (QuotedString, b'\\') => self.extension(QuotedPair)?,
+            (QuotedString | QuotedPair, _) if is_text(byte) => self.extension(QuotedString)?,
             (SizeLf, b'\n') => {
                 let is_last = self.left == 0;
                 self.section_left = if is_last { TRAILER_BYTES } else { CHUNK_LINE_BYTES };
@@ -163,8 +163,11 @@ impl BodyDecoder {
             (TrailerLf, b'\n') => TrailerStart,
             (EndLf, b'\n') => Done,
             _ => return Err(self.fault(RequestFault::ChunkSize)),
-        };
-        self.extension_bytes += u32::from((BeforeSemicolon..=QuotedEnd).contains(&next));
+        })
+    }
+
+    fn extension(&mut self, next: DecoderState) -> Result<DecoderState, RequestFault> {
+        self.extension_bytes += 1;
         if self.extension_bytes > EXTENSION_BYTES { Err(RequestFault::ChunkLine) } else { Ok(next) }
     }
 

@@ -177,9 +177,11 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<()
 
 /// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused, since no body is that long.
 pub(crate) fn number(value: &[u8]) -> Option<u64> {
-    // The parser of the standard library takes a sign too.
-    let digits = std::str::from_utf8(value).ok().filter(|_| value.iter().all(u8::is_ascii_digit));
-    digits?.parse().ok()
+    let number = value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.filter(|_| !value.is_empty())
 }
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4); nothing for another scheme.
