@@ -156,9 +156,6 @@ enum StageTime {
 impl Timing {
     /// Returns what to do now. `has_unread` says whether bytes have arrived that were not read, and is asked only where
     /// it matters.
-    ///
-    /// # Errors
-    /// Those of `has_unread`.
     pub fn step<E>(
         &mut self,
         at: Position,

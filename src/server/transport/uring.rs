@@ -123,9 +123,7 @@ impl OneshotOutputTransform for Polled {
     type StoredData = Rc<OwnedFd>;
 
     fn transform_oneshot_output(self, _: Rc<OwnedFd>, completion: cqueue::Entry) -> io::Result<()> {
-        match completion.result() {
-            error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
-            _ => Ok(()),
-        }
+        let result = completion.result();
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
     }
 }
