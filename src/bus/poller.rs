@@ -48,7 +48,8 @@ impl AsFd for Waker {
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    changes: Vec<(u64, EventFlags)>,
+    /// The tokens of our sockets, and what has changed at each, until the owner takes it.
+    pub(super) changes: Vec<(u64, EventFlags)>,
 }
 
 impl Poller {
@@ -98,11 +99,6 @@ impl Poller {
             }
         }
         Ok(is_libzmq_ready)
-    }
-
-    /// Returns the tokens of our sockets, and what has changed at each since the last call.
-    pub(super) fn changes(&mut self) -> impl Iterator<Item = (u64, EventFlags)> {
-        self.changes.drain(..)
     }
 }
 

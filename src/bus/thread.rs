@@ -103,7 +103,7 @@ impl BusThread {
                 is_libzmq_ready |= self.poller.poll();
             }
         }
-        self.poller.changes().for_each(|(token, flags)| self.server.on_ready(token, flags));
+        self.poller.changes.drain(..).for_each(|(token, flags)| self.server.on_ready(token, flags));
         if is_libzmq_ready || self.dialled.iter().any(Dialled::is_due) {
             self.read_events();
         }

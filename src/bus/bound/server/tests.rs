@@ -97,7 +97,7 @@ impl Rig {
 
     fn poll(&mut self) {
         self.poller.poll();
-        self.poller.changes().for_each(|(token, flags)| self.server.on_ready(token, flags));
+        self.poller.changes.drain(..).for_each(|(token, flags)| self.server.on_ready(token, flags));
     }
 
     fn has_read_last(&mut self, now: Duration) -> bool {
