@@ -102,7 +102,6 @@ pub(crate) enum Scenario {
 
 pub(crate) type Figures = Vec<(Metric, f64)>;
 
-/// What all measurements share.
 pub(crate) struct Bench {
     pub(crate) programs: Programs,
     /// The core of the servers and that of the load.
@@ -296,7 +295,9 @@ impl Bench {
         let begun = Instant::now();
         let mut outcome = load();
         if server.server.publishes() {
-            subscriber.wait_for(received + outcome.requests * subscriber.copies);
+            let total = received + outcome.requests * subscriber.copies;
+            subscriber.wait_for_at_least(total, Subscriber::pause);
+            assert_eq!(subscriber.received(), total, "the messages that arrived, and those that were sent");
         }
         if server.own_subscriber.is_some() {
             // A load may be ahead of many subscribers by all that it sends in a short measurement.

@@ -187,7 +187,6 @@ impl Client {
         None
     }
 
-    /// Returns whether the gateway may have ended the connection.
     fn may_have_ended(&self) -> bool {
         self.world.changes.has_changed(Change::Switch, self.begun)
             || self.latest.elapsed() >= TIMEOUTS.head

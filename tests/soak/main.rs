@@ -192,7 +192,6 @@ fn post(world: &World, connection: u32) -> u32 {
     requests[0].number
 }
 
-/// Starts the clients, in a thread of their own.
 fn begin_load(world: &Arc<World>, seed: u64, clients: usize) -> JoinHandle<()> {
     let world = Arc::clone(world);
     std::thread::spawn(move || {
