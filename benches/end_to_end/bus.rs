@@ -9,8 +9,6 @@ use crate::load::{Outcome, since_ns, stamp_of};
 use crate::support;
 use crate::support::Task;
 
-/// How often the thread checks whether it must end.
-const RECEIVE_TIMEOUT_MS: i32 = 100;
 /// How long the last messages may take to arrive, at 256 subscribers too.
 pub(crate) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -59,7 +57,8 @@ impl Subscriber {
         socket.set_rcvhwm(0).unwrap();
         // No subscription is lost before there is a connection.
         socket.set_sndhwm(0).unwrap();
-        socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS).unwrap();
+        // So often, the thread checks whether it must end.
+        socket.set_rcvtimeo(100).unwrap();
         open(&socket).unwrap();
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
         let (received, timing, delays_ns) = Default::default();

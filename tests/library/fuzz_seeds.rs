@@ -17,9 +17,6 @@ use crate::requests::random::{edit, edited};
 use crate::support::recorded::{FOLDERS, Recorded};
 use crate::support::{side_by_side, written};
 
-/// An input, and where it stands.
-type Input = (String, Vec<u8>);
-
 fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
@@ -28,9 +25,9 @@ fn text(relative: &str) -> String {
     fs::read_to_string(path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
 }
 
-/// Returns all that is stored for a target. Each line of what fuzzing has found is an input in base64, and not each target
+/// Returns all inputs that are stored for a target, and where each stands. Each line of what fuzzing has found is an input in base64, and not each target
 /// has regressions.
-fn stored(target: &str) -> Vec<Input> {
+fn stored(target: &str) -> Vec<(String, Vec<u8>)> {
     let [seeds, found] = ["seeds", "found"].map(|kind| format!("fuzz/{kind}/{target}"));
     let seed = |(name, lines)| (format!("{seeds}, {name}"), written::bytes(lines));
     let mut inputs: Vec<_> = written::sections(&text(&seeds)).map(seed).collect();

@@ -3,13 +3,12 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::Waker;
 use adapter_gateway::sys::watch::Watch;
-use tempfile::TempDir;
 
 use crate::support::usage::voluntary_switches;
 use crate::support::{Task, side_by_side};
@@ -35,27 +34,19 @@ fn watch(path: &Path) -> Watch {
     watch
 }
 
-/// A temporary directory. Its path has no symbolic links but those that a test makes.
-struct Place {
-    _dir: TempDir,
-    root: PathBuf,
-}
-
-impl Place {
-    fn run(&self, commands: &str) {
-        let mut shell = Command::new("sh");
-        let status = shell.args(["-euc", commands]).current_dir(&self.root).status().unwrap();
-        assert!(status.success(), "{commands}");
-    }
+fn run(folder: &Path, commands: &str) {
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-euc", commands]).current_dir(folder).status().unwrap();
+    assert!(status.success(), "{commands}");
 }
 
 /// Runs a test of a watched file, once these commands of a shell have run in a directory of its own.
-fn watching(before: &str, watched: &str, test: impl FnOnce(&Place, Watch)) {
+fn watching(before: &str, watched: &str, test: impl FnOnce(&Path, Watch)) {
     let dir = tempfile::tempdir().unwrap();
+    // Its path has no symbolic links but those that a test makes.
     let root = dir.path().canonicalize().unwrap();
-    let place = Place { _dir: dir, root };
-    place.run(before);
-    test(&place, watch(&place.root.join(watched)));
+    run(&root, before);
+    test(&root, watch(&root.join(watched)));
 }
 
 const NAME: &str = "user_settings.py";
@@ -115,17 +106,17 @@ fn each_change_is_reported_and_nothing_else() {
     ];
     side_by_side(rows, |(before, watched, reported, unreported)| {
         let row = format!("{watched} behind {before:?}");
-        watching(before, watched, |place, mut watch| {
+        watching(before, watched, |root, mut watch| {
             assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{row}: a report before the first step");
             for (number, step) in reported.iter().enumerate() {
-                place.run(step);
+                run(root, step);
                 assert!(is_reported(&mut watch, REPORTED_WITHIN), "{row}: step {number}: {step}");
                 // More than one report is correct where a busy machine splits the burst.
                 let more = (0..10).take_while(|_| is_reported(&mut watch, NOT_REPORTED_FOR)).count();
                 assert!(more < 10, "{row}: the reports of step {number} do not end");
             }
             for step in unreported {
-                place.run(step);
+                run(root, step);
                 assert!(!is_reported(&mut watch, NOT_REPORTED_FOR), "{row}: {step}");
             }
         });
@@ -134,8 +125,8 @@ fn each_change_is_reported_and_nothing_else() {
 
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
-    watching(FILE, NAME, |place, mut watch| {
-        let mut file = File::create(place.root.join(NAME)).unwrap();
+    watching(FILE, NAME, |root, mut watch| {
+        let mut file = File::create(root.join(NAME)).unwrap();
         let _writing = Task::repeat(move || {
             file.write_all(b"#").unwrap();
             std::thread::sleep(Duration::from_millis(1));
@@ -147,21 +138,21 @@ fn a_file_that_is_written_all_the_time_is_reported() {
 /// Whoever writes into a folder that is open to all must not keep the process awake.
 #[test]
 fn files_of_others_in_the_same_folder_wake_nobody() {
-    watching(FILE, NAME, |place, mut watch| {
-        let other = place.root.join("other");
+    watching(FILE, NAME, |root, mut watch| {
+        let other = root.join("other");
         let _writing = Task::repeat(move || fs::write(&other, "").and_then(|()| fs::remove_file(&other)).unwrap());
         let waits = || voluntary_switches(Path::new("/proc/thread-self"));
         let before = waits();
         assert!(!is_reported(&mut watch, Duration::from_secs(1)));
         assert!(waits() - before <= 2, "{} waits", waits() - before);
-        fs::write(place.root.join(NAME), "X = 1").unwrap();
+        fs::write(root.join(NAME), "X = 1").unwrap();
         assert!(is_reported(&mut watch, REPORTED_WITHIN));
     });
 }
 
 #[test]
 fn a_bell_ends_the_wait() {
-    watching(FILE, NAME, |_place, mut watch| {
+    watching(FILE, NAME, |_, mut watch| {
         let bell = Waker::new().unwrap();
         bell.wake();
         let since = Instant::now();

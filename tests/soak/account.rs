@@ -7,9 +7,6 @@ use serde_json::Value;
 
 use crate::support::planned::{Planned, TOPIC, origin};
 
-/// The failures that are printed. Others are only counted.
-const PRINTED_FAILURES: usize = 40;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     /// No answer came. The message may have been published or not.
@@ -103,7 +100,8 @@ impl Account {
 
     pub(crate) fn fail(&mut self, what: &str) {
         self.failed += 1;
-        if self.failed <= PRINTED_FAILURES {
+        // Others are only counted.
+        if self.failed <= 40 {
             eprintln!("FAILED: {what}");
         }
     }

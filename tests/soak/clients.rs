@@ -270,8 +270,6 @@ impl ClientEnd for Talk<'_> {
     }
 }
 
-const READ_BYTES: usize = 16 * 1024;
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     Tcp,
@@ -332,7 +330,7 @@ impl Stream {
     /// Returns how many bytes were read from the socket, 0 at its end. The buffer is not a part of the future of a
     /// client, of which there are thousands.
     pub(crate) async fn read(&self) -> io::Result<usize> {
-        let read = |connection: &mut Connection| connection.receive(&mut [0; READ_BYTES]);
+        let read = |connection: &mut Connection| connection.receive(&mut [0; 16 * 1024]);
         self.readiness.async_io(Interest::READABLE, |_| self.with(read)).await
     }
 }

@@ -20,9 +20,6 @@ use crate::support::{
 };
 use crate::world::{Change, World, nth_token};
 
-/// The longest pause between two things in a short run.
-const SHORT_PAUSE: Duration = Duration::from_secs(5);
-
 /// What can happen: whether it can with this gateway, its name, and what to do.
 type Disturbance = (bool, &'static str, fn(&mut Director));
 
@@ -45,7 +42,7 @@ impl Director {
         let begun = Instant::now();
         let end = begun + duration;
         // In a long run, there is time for all clients to connect between two things.
-        let longest_pause = (duration / 180).max(SHORT_PAUSE).as_millis() as usize;
+        let longest_pause = (duration / 180).max(Duration::from_secs(5)).as_millis() as usize;
         let mut kinds = self.disturbances();
         kinds.retain(|(is_possible, ..)| *is_possible);
         loop {
@@ -169,17 +166,12 @@ impl Director {
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
-const PUBLISHERS: usize = 10;
-/// How long one of them tries to send.
-const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-const PEERS: usize = 100;
-const SILENT: usize = 200;
 /// Changes of a subscription by one peer, far beyond the bound.
 const CHANGES: usize = 50_000;
 
 /// Peers subscribe to much, each with prefixes of its own, and leave.
 pub(crate) fn subscribe_and_leave(endpoint: &str, random: &mut Random) {
-    for peer_number in 0..PEERS {
+    for peer_number in 0..100 {
         let mut peer = RawPeer::speaking(endpoint, "SUB");
         let prefix_bytes = random.within(8..1_000);
         let subscriptions = (0..random.within(1..300)).flat_map(|number| {
@@ -210,8 +202,8 @@ pub(crate) fn subscribe_and_not_read(endpoint: &str) -> RawPeer {
 
 /// Publishers send messages of all sizes, as long as these are taken, and leave. The last message may be incomplete.
 pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
-    for _ in 0..PUBLISHERS {
-        let mut peer = RawPeer::hasty_publisher(endpoint, SEND_TIMEOUT);
+    for _ in 0..10 {
+        let mut peer = RawPeer::hasty_publisher(endpoint, Duration::from_millis(100));
         let sent = message(&[HOSTILE_TOPIC, &vec![b' '; random.within(0..200_000)]]);
         let _taken = (0..random.within(1..20)).take_while(|_| peer.send(&sent)).count();
         peer.send(&sent[..random.within(0..sent.len())]);
@@ -221,7 +213,7 @@ pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
 /// Connections are open for a while, and send nothing.
 pub(crate) fn be_silent(endpoint: &str, time: Duration) {
     let address = endpoint.strip_prefix("tcp://").expect("a tcp endpoint");
-    let silent: Vec<_> = (0..SILENT).map(|_| TcpStream::connect(address)).collect();
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(address)).collect();
     sleep(time);
     drop(silent);
 }

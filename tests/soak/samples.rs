@@ -5,9 +5,6 @@ use std::time::{Duration, Instant};
 use crate::support::usage::threads;
 use crate::support::{POLL_INTERVAL, Task, descriptors, is_over, resident_kib};
 
-const SAMPLES: u32 = 600;
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
-
 /// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may
 /// still be connecting in the second. What it holds after the load is limited far more narrowly.
 const GROWTH_KIB: u64 = 96 * 1024;
@@ -33,23 +30,19 @@ impl Held {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Sample {
-    held: Held,
-    /// The descriptors of this process: a few, and the connections of all clients.
-    clients: u64,
-}
+/// What the gateway holds, and the descriptors of this process: a few, and the connections of all clients.
+pub(crate) type Sample = (Held, u64);
 
 /// Samples a process until its result is asked for, in about this time.
 pub(crate) fn begin(process: u32, duration: Duration) -> Task<Vec<Sample>> {
-    let interval = (duration / SAMPLES).max(SHORTEST_INTERVAL);
+    let interval = (duration / 600).max(Duration::from_millis(500));
     Task::start(move |over| {
         let (mut samples, mut due) = (Vec::new(), Instant::now());
         while !is_over(over) {
             if Instant::now() >= due {
                 due = Instant::now() + interval;
                 let clients = descriptors(std::process::id()) as u64;
-                samples.push(Sample { held: Held::by(process), clients });
+                samples.push((Held::by(process), clients));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -67,11 +60,11 @@ pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
             values.get(values.len() / 2).copied().unwrap_or_default()
         })
     };
-    let [before, after] = medians(|it| it.held.resident_kib);
+    let [before, after] = medians(|it| it.0.resident_kib);
     // A client may be connected before the gateway accepts.
-    let [kept, kept_last] = medians(|it| it.held.descriptors.saturating_sub(it.clients));
-    let [tasks, tasks_last] = medians(|it| it.held.tasks);
-    let most = samples.iter().map(|it| it.clients).max().unwrap_or_default();
+    let [kept, kept_last] = medians(|it| it.0.descriptors.saturating_sub(it.1));
+    let [tasks, tasks_last] = medians(|it| it.0.tasks);
+    let most = samples.iter().map(|it| it.1).max().unwrap_or_default();
     println!("at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB,");
     println!("{kept} to {kept_last} descriptors beyond the clients', {tasks} to {tasks_last} tasks");
     let grown = [

@@ -38,8 +38,6 @@ use std::time::{Duration, Instant};
 
 use support::compare::assert_same;
 
-/// Worlds that a plain run of the tests has.
-const FEW_WORLDS: u64 = 200;
 /// How long a world may take. The slowest takes a second.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
@@ -64,7 +62,7 @@ fn run(seed: u64, is_traced: bool) -> world::Outcome {
 fn worlds() {
     let [first, seconds, most_lives] = ["WORLD_FIRST", "WORLD_SECONDS", "WORLD_LIVES"].map(variable);
     let first = first.unwrap_or(1);
-    let most_worlds = if seconds.or(most_lives).is_some() { u64::MAX } else { FEW_WORLDS };
+    let most_worlds = if seconds.or(most_lives).is_some() { u64::MAX } else { 200 };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let (next, stop, began) = (AtomicU64::new(first), AtomicBool::new(false), Instant::now());
     let (sender, outcomes) = mpsc::channel();

@@ -7,8 +7,6 @@ mod limits;
 pub(crate) mod random;
 mod token;
 
-// Requests as bytes, for the tests that make their own.
-
 pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
 /// The target of the endpoint, with the token.
 pub(crate) const TARGET: &str = "/api/message?token=t0ken";

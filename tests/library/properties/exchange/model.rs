@@ -28,10 +28,10 @@ impl Wire {
         self.before_payload.len() + self.payload.len()
     }
 
-    pub(super) fn check_bytes(&self, parts: [&[u8]; 2]) {
-        assert_eq!(self.len(), parts[0].len() + parts[1].len());
+    pub(super) fn check_bytes(&self, [first, second]: [&[u8]; 2]) {
         let expected = [&self.before_payload, self.payload];
-        assert!(is_beginning(parts[0], &expected) && is_beginning(parts[1], &behind(&expected, parts[0].len())));
+        let is_right = is_beginning(first, &expected) && is_beginning(second, &behind(&expected, first.len()));
+        assert!(is_right && self.len() == first.len() + second.len());
     }
 }
 
