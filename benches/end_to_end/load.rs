@@ -20,8 +20,6 @@ use crate::support::connection::Connection;
 
 /// How long a server may take for its next answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most connections that are handled between two readings of the clock.
-const EVENTS: usize = 256;
 
 pub(crate) struct Load {
     connections: Vec<LoadConnection>,
@@ -57,7 +55,8 @@ impl Load {
         for (index, connection) in connections.iter().enumerate() {
             register(&epoll, index, connection, !clients.is_empty());
         }
-        let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
+        // At most 256 connections are handled between two readings of the clock.
+        let (events, buffer) = (Vec::with_capacity(256), vec![0; READ_BYTES]);
         Self { connections, clients, epoll, events, buffer, answers: Answers::default() }
     }
 

@@ -220,8 +220,6 @@ pub(crate) fn be_silent(endpoint: &str, time: Duration) {
 
 /// The first argument of a process that runs a hub.
 pub(crate) const HUB: &str = "hub";
-/// Messages that a hub receives before it passes them on.
-const HUB_MESSAGES: i32 = 256;
 /// The environment variable that names a fault of every hub, to see that the account notices it.
 const PLANT_VARIABLE: &str = "SOAK_PLANT";
 
@@ -288,7 +286,8 @@ pub(crate) fn run_hub(arguments: &[String]) {
     let downstream = context.socket(zmq::PUSH).unwrap();
     downstream.connect(&format!("ipc://{deliveries}")).unwrap();
     let upstream = context.socket(zmq::XSUB).unwrap();
-    upstream.set_rcvhwm(HUB_MESSAGES).unwrap();
+    // So many messages are received before they are passed on.
+    upstream.set_rcvhwm(256).unwrap();
     upstream.send(&b"\x01"[..], 0).unwrap();
     match how.as_str() {
         "bind" => upstream.bind(endpoint).unwrap(),

@@ -42,8 +42,6 @@ use world::{TIMEOUTS, World};
 const CLIENTS: usize = 13_000;
 /// How long the gateway may take to become quiet after the load.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a message may take to arrive before the next one is posted.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The memory that the gateway may hold above that of its start, when the load is over: its tables of connections grew.
 const REMAINING_KIB: u64 = 32 * 1024;
 
@@ -169,7 +167,7 @@ fn subscribe(world: &World) -> u64 {
     loop {
         let number = post(world, connection);
         posted += 1;
-        let deadline = Instant::now() + PROBE_TIMEOUT;
+        let deadline = Instant::now() + Duration::from_millis(100);
         while Instant::now() < deadline {
             let mut account = world.account();
             if account.has_arrived(number) {
