@@ -102,9 +102,8 @@ impl Director {
                 sleep(it.random.pause_ms(100..6_000));
             }),
             (has_publishers, "publishers that leave", |it| {
-                let Hubs { endpoint, publishers, .. } = &it.hubs;
-                let _staller = it.random.permille(500).then(|| subscribe_and_not_read(endpoint));
-                publish_and_leave(publishers.as_ref().expect("a hub"), &mut it.random);
+                let _staller = it.random.permille(500).then(|| subscribe_and_not_read(&it.hubs.endpoint));
+                publish_and_leave(it.hubs.publishers.as_ref().expect("a hub"), &mut it.random);
             }),
         ]
     }
