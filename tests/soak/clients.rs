@@ -216,8 +216,8 @@ impl ClientEnd for Talk<'_> {
 
     async fn send(&self, bytes: &[u8]) -> bool {
         self.offered.set(self.offered.get() + bytes.len());
-        let is_taken = bytes.is_empty() || self.stream.with(|connection| connection.send(bytes)).is_ok();
-        let is_sent = is_taken && self.stream.flush().await.is_ok();
+        let is_taken = !bytes.is_empty() && self.stream.with(|connection| connection.send(bytes)).is_ok();
+        let is_sent = bytes.is_empty() || is_taken && self.stream.flush().await.is_ok();
         self.sent.set(if is_sent { self.offered.get() } else { self.sent.get() });
         is_sent
     }
