@@ -169,10 +169,11 @@ impl Author<'_> {
     }
 
     fn pieces(&self, requests: &[Planned], end: usize, random: &mut Random) -> Vec<Piece> {
-        if requests.len() > FEW && end > 0 && random.permille(500) {
+        let are_many = requests.len() > FEW;
+        if are_many && end > 0 && random.permille(500) {
             return vec![Piece { end, ..Piece::default() }];
         }
-        let is_pipelined = requests.len() > FEW || random.permille(400);
+        let is_pipelined = are_many || random.permille(400);
         let is_cut = random.permille(400);
         let longest_ms = random.pick(&[0, 0, 20, 500]);
         let mut pieces = Vec::new();
@@ -192,7 +193,8 @@ impl Author<'_> {
             for cut in cuts.into_iter().map(|cut| cut.min(end)).filter(|cut| *cut > 0) {
                 if cut > sent {
                     let is_continued = request.expects_continue && sent == request.head_end;
-                    let pause = pause(&self.timeouts, longest_ms, random);
+                    // Those of so many would last for minutes.
+                    let pause = if are_many { Duration::ZERO } else { pause(&self.timeouts, longest_ms, random) };
                     pieces.push(Piece { end: cut, pause, answers, is_continued });
                     sent = cut;
                 }
