@@ -61,8 +61,8 @@ impl GatewayConfig {
         own.chain(inherited).collect()
     }
 
-    /// Raises the soft limit of descriptors, and divides it between peers of the bus and connections. Some libraries panic if they get none, so it is checked first that those can be opened that the
-    /// gateway needs without any client.
+    /// Raises the soft limit of descriptors, and divides it between peers of the bus and connections. Some libraries panic
+    /// if they get none, so it is checked first that those can be opened that the gateway needs without any client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let wanted_peers = if self.bus.bind.is_empty() && self.bus.hub.is_none() { 0 } else { MAX_PEERS as u64 };

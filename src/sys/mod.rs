@@ -38,9 +38,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether a descriptor is ready for this now, or has an error.
+/// Returns whether a descriptor is ready for this now, or has an error. If that cannot be found out, who uses it is told.
 pub(crate) fn is_ready(descriptor: &impl AsFd, readiness: PollFlags) -> bool {
-    poll(&mut [PollFd::new(descriptor, readiness)], Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    poll(&mut [PollFd::new(descriptor, readiness)], Some(&Timespec::default())) != Ok(0)
 }
 
 /// Returns an event loop for one thread.
