@@ -196,3 +196,14 @@ fn an_event_loop_that_ends_closes_what_it_waited_for() {
     drop(uring);
     assert_eq!((&client).read(&mut [0]).unwrap(), 0);
 }
+
+#[test]
+fn a_wait_that_the_kernel_refuses_fails_with_its_error() {
+    let Some(uring) = uring() else { return };
+    // Such a descriptor stands for a place alone, and has no operations (open(2)).
+    let place = rustix::fs::open("/", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+    let stream = <Uring as Transport>::Stream::new(place).unwrap();
+    let waited =
+        uring.block_on(async { timeout(EVENT_TIMEOUT, stream.writable()).await.expect("an error comes at once") });
+    assert_eq!(waited.map_err(|error| error.raw_os_error()), Err(Some(Errno::BADF.raw_os_error())));
+}

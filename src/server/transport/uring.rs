@@ -123,7 +123,8 @@ impl OneshotOutputTransform for Polled {
     type StoredData = Rc<OwnedFd>;
 
     fn transform_oneshot_output(self, _: Rc<OwnedFd>, completion: cqueue::Entry) -> io::Result<()> {
+        // An error is a number below zero.
         let result = completion.result();
-        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+        u32::try_from(result).map(drop).map_err(|_| io::Error::from_raw_os_error(-result))
     }
 }
