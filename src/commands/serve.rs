@@ -9,7 +9,7 @@ use argh::FromArgs;
 
 use crate::bus::{BusConfig, Endpoint, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
 use crate::cli::{DEFAULT_PORT, DemoArguments, ListenAddress, ServeArguments};
-use crate::gateway::event_writer::{self, FINISH_TIMEOUT};
+use crate::gateway::event_writer;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::http::policy::{AllowedOrigins, Policy};
@@ -43,7 +43,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     {
         emit(&Event::Failed { status: failure.status, reason: &failure.to_string() });
     }
-    writer.finish(&io::stdout(), FINISH_TIMEOUT);
+    event_writer::finish(&writer);
     result
 }
 

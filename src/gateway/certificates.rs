@@ -10,7 +10,7 @@ use rustls::sign::CertifiedKey;
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::sys::log::{StandingWarnings, date_time, log, warning};
-use crate::tls::certificate::{CertificateError, LoadedCertificate, not_after};
+use crate::tls::certificate::{CertificateError, LoadedCertificate, MadeCertificate, not_after};
 use crate::tls::session::Acceptor;
 use crate::tls::source::{CertificateSource, Occasion};
 
@@ -37,8 +37,8 @@ impl WatchedCertificate {
             acceptor: Arc::new(Acceptor::new(Arc::clone(&loaded.identity)).map_err(Failure::configuration)?),
             warnings: StandingWarnings::default(),
         };
-        if let Some(reason) = &loaded.made {
-            certificate.report(state_of(reason), None);
+        if let Some(made) = &loaded.made {
+            certificate.report(state_of(made), None);
         }
         certificate.tell(&loaded);
         Ok(certificate)
@@ -71,9 +71,9 @@ impl WatchedCertificate {
 
     /// Logs what a load has found.
     fn tell(&mut self, loaded: &LoadedCertificate) {
-        if let Some(reason) = &loaded.made {
+        if let Some(made) = &loaded.made {
             let [certificate, _key] = self.source.files();
-            let since = reason.as_ref().map_or_else(String::new, |reason| format!(", since {reason}"));
+            let since = made.reason.as_ref().map_or_else(String::new, |reason| format!(", since {reason}"));
             log(format_args!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display()));
         }
         self.warn(loaded.warnings.clone(), loaded.not_renewed.as_ref());
@@ -100,6 +100,6 @@ impl WatchedCertificate {
     }
 }
 
-fn state_of(reason: &Option<String>) -> CertificateState {
-    if reason.is_some() { CertificateState::Renewed } else { CertificateState::Made }
+fn state_of(made: &MadeCertificate) -> CertificateState {
+    if made.reason.is_some() { CertificateState::Renewed } else { CertificateState::Made }
 }

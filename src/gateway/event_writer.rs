@@ -16,7 +16,7 @@ const MAX_WAITING: WaitingBounds =
     WaitingBounds { lines: 1024, bytes: 1024 * 1024, first_dropped: STATS, notice_of_lost: |_| Vec::new() };
 
 /// The time that a parent that reads slowly gets to read the last events.
-pub(crate) const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
+const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Starts the thread that writes events to standard output, so that a parent that does not read delays nothing. Returns
 /// the sink for its events, which are written in the order of the calls.
@@ -31,6 +31,11 @@ pub(crate) fn start() -> io::Result<(EventSink, Arc<StreamWriter>)> {
         }
     };
     Ok((Arc::new(emit), writer))
+}
+
+/// Waits until all events are written, for [`FINISH_TIMEOUT`] at most where standard output takes nothing.
+pub(crate) fn finish(writer: &StreamWriter) {
+    writer.finish(&io::stdout(), FINISH_TIMEOUT);
 }
 
 /// What the lines of events depend on.

@@ -156,6 +156,9 @@ enum StageTime {
 impl Timing {
     /// Returns what to do now. `has_unread` says whether bytes have arrived that were not read, and is asked only where
     /// it matters.
+    ///
+    /// # Errors
+    /// Those of `has_unread`.
     pub fn step<E>(
         &mut self,
         at: Position,
@@ -189,7 +192,7 @@ impl Timing {
             StageTime::Late { first, last } => (last, first),
         };
         if now > seen + PAUSE {
-            mark!("the process was stopped for a while, and the client could go on for no time");
+            mark!("the process was stopped for a while, in which its client could not go on");
             let due = now + LATE_TIMEOUT;
             stage.time = StageTime::Until(due);
             return Ok(Step::Wait(due));

@@ -38,7 +38,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether a descriptor is ready for this now, or has an error. If that cannot be found out, who uses it is told.
+/// Returns whether a descriptor is ready for this now, or has an error. Where the poll itself fails, it counts as ready: the
+/// next read or write tells the error.
 pub(crate) fn is_ready(descriptor: &impl AsFd, readiness: PollFlags) -> bool {
     poll(&mut [PollFd::new(descriptor, readiness)], Some(&Timespec::default())) != Ok(0)
 }

@@ -91,7 +91,8 @@ pub(crate) fn schedule_as_batch() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
-/// Raises the soft limit of descriptors to the hard one, and returns it. It is low for programs with select(2) alone.
+/// Raises the soft limit of descriptors to the hard one, and returns it. The soft one is low for the sake of programs that
+/// use select(2), as this one does not.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

@@ -63,10 +63,17 @@ pub struct LoadedCertificate {
     pub identity: Arc<CertifiedKey>,
     /// The states of the files in which clients may refuse it, or other users may use its key, for a person.
     pub warnings: Vec<String>,
-    /// Where it was made by this load, why it takes the place of another one, if it does.
-    pub made: Option<Option<String>>,
+    /// Where it was made by this load.
+    pub made: Option<MadeCertificate>,
     /// Why it could not be renewed. It is valid for some more time.
     pub not_renewed: Option<CertificateError>,
+}
+
+/// A self-signed certificate that was made.
+#[derive(Clone, Debug)]
+pub struct MadeCertificate {
+    /// Why it takes the place of another one; `None` where there was none.
+    pub reason: Option<String>,
 }
 
 /// Loads the chain and the key, which may be in one file, and checks that they belong together. A certificate that has

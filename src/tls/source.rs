@@ -13,7 +13,9 @@ use std::time::{Duration, SystemTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use super::certificate::{self, CertificateError, CertificateName, LoadedCertificate, MALFORMED, validity};
+use super::certificate::{
+    self, CertificateError, CertificateName, LoadedCertificate, MALFORMED, MadeCertificate, validity,
+};
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_DIRECTORY_MODE, PRIVATE_MODE, remove_abandoned};
 use crate::sys::retry::lock_directory;
@@ -238,7 +240,7 @@ fn make_pair(
     let synced = published.and_then(|()| File::open(directory)?.sync_all());
     synced.map_err(CertificateError::unwritable(directory))?;
     let (mut loaded, _) = read(directory, now)?;
-    loaded.made = Some(reason);
+    loaded.made = Some(MadeCertificate { reason });
     Ok(loaded)
 }
 

@@ -21,7 +21,7 @@ pub struct WireMessage {
     /// Where the payload begins in `own`.
     payload_at: usize,
     /// The buffer that the payload lies in, and where, if it was not copied.
-    pub(crate) kept: Option<(Arc<Vec<u8>>, Range<usize>)>,
+    kept: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl WireMessage {
@@ -63,6 +63,11 @@ impl WireMessage {
     pub fn payload(&self) -> &[u8] {
         let [own, kept] = self.wire();
         if self.kept.is_some() { kept } else { published(own, self.payload_at..own.len()) }
+    }
+
+    /// Returns the buffer that the payload lies in, and where, if it was not copied.
+    pub fn kept_payload(&self) -> Option<&(Arc<Vec<u8>>, Range<usize>)> {
+        self.kept.as_ref()
     }
 
     /// Returns the bytes that a peer is sent, in two parts: the second one is the payload if its buffer is kept.

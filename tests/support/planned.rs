@@ -193,7 +193,7 @@ impl Author<'_> {
             for cut in cuts.into_iter().map(|cut| cut.min(end)).filter(|cut| *cut > 0) {
                 if cut > sent {
                     let is_continued = request.expects_continue && sent == request.head_end;
-                    // Those of so many would last for minutes.
+                    // The pauses of so many requests would last for minutes together.
                     let pause = if are_many { Duration::ZERO } else { pause(&self.timeouts, longest_ms, random) };
                     pieces.push(Piece { end: cut, pause, answers, is_continued });
                     sent = cut;

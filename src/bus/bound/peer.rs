@@ -182,8 +182,7 @@ pub(super) struct Peers {
     pub(super) subscribers: BTreeMap<u8, PeerId>,
     /// Peers that may have something to read, in rotation.
     pub(super) readable: VecDeque<PeerId>,
-    /// Nobody in a handshake or at its end is waited for until an earlier time than this. It is zero in a turn in which
-    /// somebody gets such a time, and the end of the turn finds the earliest one.
+    /// Nobody in a handshake or at its end is waited for until an earlier time than this.
     pub(super) due: Option<Duration>,
 }
 
@@ -212,5 +211,10 @@ impl Peers {
         {
             self.readable.push_back(id);
         }
+    }
+
+    /// Says that a peer is waited for until this time, and walks over no other one.
+    pub(super) fn wait_until(&mut self, until: Duration) {
+        self.due = self.due.into_iter().chain([until]).min();
     }
 }

@@ -194,7 +194,7 @@ impl Server {
             return;
         }
         self.next_id += 1;
-        self.peers.due = Some(Duration::ZERO);
+        self.peers.wait_until(now + HANDSHAKE_TIMEOUT);
         self.peers.all.insert(id, peer);
         self.peers.readable.push_back(id);
     }
@@ -330,7 +330,7 @@ impl Server {
         (peer.phase, peer.session) = (Phase::Closing(now + CLOSING_TIMEOUT), None);
         peer.commands.clear();
         peer.shut_down(Shutdown::Write);
-        self.peers.due = Some(Duration::ZERO);
+        self.peers.wait_until(now + CLOSING_TIMEOUT);
         self.peers.queue(id);
     }
 

@@ -85,7 +85,7 @@ impl Dialled {
     fn send(&mut self, message: &WireMessage) -> bool {
         // Both frames are made before one is sent.
         let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
-        let payload = match &message.kept {
+        let payload = match message.kept_payload() {
             Some((buffer, part)) => Frame::part_of(buffer, part.clone()),
             None => Frame::copy_of(message.payload()),
         };

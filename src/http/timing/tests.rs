@@ -121,7 +121,7 @@ fn what_arrives_after_the_deadline_is_read_for_a_second_and_each_pause_gives_ano
         (39.8, true, Step::Read),
         (40.0, true, Step::TimeOut),
     ];
-    must_hit("the process was stopped for a while, and the client could go on for no time", || {
+    must_hit("the process was stopped for a while, in which its client could not go on", || {
         for (now, has_unread, expected) in steps {
             assert_eq!(step(&mut timing, at, s(now), has_unread), expected, "{now}");
         }

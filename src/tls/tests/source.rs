@@ -33,7 +33,7 @@ fn mode(path: &Path) -> u32 {
 
 /// Returns why a new pair was made, or `None` where the last one was kept.
 fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
-    loaded.made.as_ref().map(Option::as_deref)
+    loaded.made.as_ref().map(|made| made.reason.as_deref())
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn of_a_long_message_what_has_arrived_at_once_is_held_and_then_its_whole_size() 
             session.receive(&vec![b'p'; bytes], &mut keep).unwrap();
             assert_eq!(session.unfinished_bytes(), held_bytes);
         }
-        let (buffer, part) = message.take().unwrap().kept.unwrap();
+        let (buffer, part) = message.take().unwrap().kept_payload().cloned().unwrap();
         assert_eq!((buffer.len(), buffer.capacity(), part), (100_000, 100_000, 0..100_000));
     }
 }
