@@ -165,8 +165,9 @@ impl Ledger {
         self.take_answers(fresh.unwrap_or(offered));
         self.unsent.clear();
         self.unsent.extend_from_slice(&offered[taken.unwrap_or(0)..]);
+        // Behind a write that was taken in part the gateway tries the rest at once.
         match (self.blocked_at, self.unsent.is_empty()) {
-            (None, false) => self.blocked_at = Some(World::now()),
+            (None, false) if taken.is_none() => self.blocked_at = Some(World::now()),
             (Some(_), true) => {
                 self.check_late();
                 (self.blocked_at, self.phase_at) = (None, World::now());
