@@ -1,5 +1,5 @@
-//! Whether the gateway keeps its deadlines, and ends a connection only for a reason; and whether each answer is one that its
-//! request may have.
+//! Whether the gateway keeps its deadlines, and ends a connection only for a reason; and whether each answer is one that
+//! its request may have.
 
 use std::cmp::Ordering;
 use std::time::Duration;
