@@ -206,14 +206,16 @@ mod tests {
 
     #[test]
     fn an_unknown_host_and_an_unknown_zone_have_an_error() {
-        for (text, reason) in [
-            ("nowhere0:5", "not known"),
-            ("[nowhere0]:5", "not known"),
-            ("[fe80::1%nowhere0]:5", "not known"),
-            ("[127.0.0.1]:5", "no address of the right family"),
+        // Where there is no network, nobody knows whether there is such a name.
+        let unknown = ["Name or service not known", "Temporary failure in name resolution"];
+        for (text, reasons) in [
+            ("nowhere0:5", &unknown[..]),
+            ("[nowhere0]:5", &unknown),
+            ("[fe80::1%nowhere0]:5", &unknown[..1]),
+            ("[127.0.0.1]:5", &["no address of the right family"]),
         ] {
             let error = host_port(text).address_to_bind().unwrap_err().to_string();
-            assert!(error.contains(reason), "{text}: {error}");
+            assert!(reasons.contains(&&*error), "{text}: {error}");
         }
     }
 }
