@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::account::Outcome;
 use crate::support::connection::Connection;
 use crate::support::plan::{ClientEnd, Finish, Pace, Plan};
-use crate::support::planned::{Author, Dialogue, Planned};
+use crate::support::planned::{Author, Dialogue, Kind, Planned};
 use crate::support::{Answer, Random};
 use crate::world::{Change, Since, TIMEOUTS, World};
 
@@ -134,7 +134,10 @@ impl Client {
         }
         let is_answered = plan.finish == Finish::EndSide && !unanswered.iter().any(|it| it.end <= sent.get());
         let is_last = is_over || is_answered;
-        let is_whole = is_last && dialogue.unread.is_empty();
+        // The answer to HEAD has content where the method has not arrived.
+        let is_unknown = |last: &Planned| last.kind == Kind::Head && sent.get() < last.start + "HEAD ".len();
+        let has_content = dialogue.requests.iter().take(dialogue.answers.len()).next_back().is_some_and(is_unknown);
+        let is_whole = is_last && (dialogue.unread.is_empty() || has_content);
         if !is_whole && !has_left.get() && !self.may_have_ended() {
             let (answers, requests, unread) = (dialogue.answers.len(), dialogue.requests.len(), dialogue.unread.len());
             let (finish, sent, wire, error) = (plan.finish, sent.get(), plan.wire.len(), error.take());
